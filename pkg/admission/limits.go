@@ -1,0 +1,60 @@
+package admission
+
+// Limits bounds what is read before anything is parsed. A zero field means the
+// default; a caller can tighten a limit, never lift it above the default.
+type Limits struct {
+	PackageBytes  int64 // everything but the artifact
+	ReleaseBytes  int64 // release.yaml
+	DeployBytes   int64 // deployment.yaml
+	EvidenceBytes int64 // one evidence file, payload included
+	BundleBytes   int64 // one evidence file without its payload
+	ArtifactBytes int64 // the artifact, all its files
+	ArtifactFiles int   // files of a directory artifact
+	EvidenceFiles int
+}
+
+// defaults are the bounds of every package.
+func defaults() Limits {
+	return Limits{
+		PackageBytes:  64 << 20,
+		ReleaseBytes:  64 << 10,
+		DeployBytes:   48 << 20,
+		EvidenceBytes: 8 << 20,
+		BundleBytes:   2 << 20,
+		ArtifactBytes: 1 << 30,
+		ArtifactFiles: 100_000,
+		EvidenceFiles: 64,
+	}
+}
+
+// tightened fills the zero fields and caps the others.
+func (l Limits) tightened() Limits {
+	d := defaults()
+	tighten(&d.PackageBytes, l.PackageBytes)
+	tighten(&d.ReleaseBytes, l.ReleaseBytes)
+	tighten(&d.DeployBytes, l.DeployBytes)
+	tighten(&d.EvidenceBytes, l.EvidenceBytes)
+	tighten(&d.BundleBytes, l.BundleBytes)
+	tighten(&d.ArtifactBytes, l.ArtifactBytes)
+	tighten(&d.ArtifactFiles, l.ArtifactFiles)
+	tighten(&d.EvidenceFiles, l.EvidenceFiles)
+	return d
+}
+
+func tighten[T int | int64](limit *T, wanted T) {
+	if wanted > 0 && wanted < *limit {
+		*limit = wanted
+	}
+}
+
+// Bounds on the relations that a package may bring along.
+const (
+	MaxInstances = 10_000
+	MaxReplicas  = 50_000
+	MaxBindings  = 100_000
+)
+
+const (
+	maxPathBytes = 512
+	maxPathDepth = 32
+)

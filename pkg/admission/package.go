@@ -1,0 +1,118 @@
+package admission
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/protocol"
+)
+
+// Package is a release package whose sizes, names and documents were checked. It
+// says nothing about trust: that is Evaluate's.
+type Package struct {
+	dir            string // "" for a package read from its archive
+	files          map[string][]byte
+	release        Release
+	manifest       fleet.Manifest
+	manifestDigest fleet.Digest
+	artifact       artifact
+	digest         fleet.Digest
+	limits         Limits
+}
+
+// OpenPackage reads the package in dir. It refuses with Kind NotAdmitted and the
+// code of the first finding; ReadPackage gives all of them.
+func OpenPackage(dir string, limits Limits) (*Package, error) {
+	p, found := ReadPackage(dir, limits)
+	if len(found) > 0 {
+		return nil, Refusal(found)
+	}
+	return p, nil
+}
+
+// ReadPackage reads the package in dir: names, kinds and sizes first, then the
+// documents, then the artifact's digest. Each of these steps reports all that is
+// wrong with it, and later steps run only after clean earlier ones. The package
+// is nil exactly when there are findings.
+func ReadPackage(dir string, limits Limits) (*Package, []Finding) {
+	var found findings
+	limits = limits.tightened()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		found.addError("package.unreadable", dir, "give the directory that holds "+ReleaseFile, err)
+		return nil, found
+	}
+	defer root.Close()
+	names := listPackage(root, limits, &found)
+	if len(found) > 0 {
+		return nil, found
+	}
+	p := &Package{dir: dir, limits: limits, files: readDocuments(root, names, limits, &found)}
+	if len(found) == 0 {
+		p.parse(&found)
+	}
+	if len(found) == 0 {
+		p.readArtifact(root, names, &found)
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	p.digest = fleet.DigestBytes(p.index())
+	return p, nil
+}
+
+// Release is release.yaml.
+func (p *Package) Release() Release { return p.release }
+
+// Manifest is manifest.json.
+func (p *Package) Manifest() fleet.Manifest { return p.manifest }
+
+// ManifestDigest is recomputed over the canonical form of manifest.json.
+func (p *Package) ManifestDigest() fleet.Digest { return p.manifestDigest }
+
+// ArtifactDigest is recomputed over the artifact's bytes: those of the one file,
+// or of the deterministic tar of the directory.
+func (p *Package) ArtifactDigest() fleet.Digest { return p.artifact.digest }
+
+// ArtifactPath is where the artifact lies below the package. Those bytes may change
+// any time: run what ExtractArtifact wrote instead.
+func (p *Package) ArtifactPath() string { return p.release.Artifact.Path }
+
+// Digest names the whole package, evidence and deployment included: SHA-256 of
+// its index, which lists every file but the artifact's by path, size and digest, and
+// the artifact as one entry. Signatures are over the artifact and what is
+// bound to it, never over this digest, because they are part of it.
+func (p *Package) Digest() fleet.Digest { return p.digest }
+
+// File returns a document of the package by its name in it, or false.
+func (p *Package) File(name string) ([]byte, bool) {
+	data, ok := p.files[name]
+	return data, ok
+}
+
+// Evidence returns the evidence files by name below evidence/, sorted.
+func (p *Package) Evidence() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if strings.HasPrefix(name, EvidenceDir+"/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (p *Package) parse(found *findings) {
+	release, err := ParseRelease(p.files[ReleaseFile])
+	if err != nil {
+		found.addError("release.malformed", ReleaseFile, "correct the named members", err)
+	}
+	p.release = release
+	manifest, canonical, err := protocol.ReadManifest(p.files[ManifestFile])
+	if err != nil {
+		found.addError("manifest.malformed", ManifestFile, "write an AIP 1.0 manifest; release pack --discover makes one", err)
+	}
+	p.manifest, p.manifestDigest = manifest, fleet.DigestBytes(canonical)
+}
