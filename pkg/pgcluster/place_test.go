@@ -84,3 +84,15 @@ func TestRemoveDir_G40_ADirectoryWithOtherThingsIsNotRemoved(t *testing.T) {
 		t.Errorf("a file of somebody else is gone: %v", err)
 	}
 }
+
+// make setup and the tests must agree about which server there is.
+func TestFind_G40_TheSetupScriptFindsTheSameServer(t *testing.T) {
+	found, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run("../../scripts/setup.sh", "--where")
+	if err != nil || out != found.Dir {
+		t.Errorf("the script finds %q (%v), Find %q", out, err, found.Dir)
+	}
+}

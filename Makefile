@@ -1,0 +1,65 @@
+# Every target with "## text" behind it is shown by `make help`.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 10s
+BENCHCOUNT ?= 5
+DEMO_DIR ?= .run/demo
+
+# Without a readable repository (an export, a checkout of another user) there is no
+# revision to stamp into the programs, and that must not fail the build.
+ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo yes),yes)
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## check Go and PostgreSQL's server programs; install the latter when missing
+	@scripts/setup.sh
+
+.PHONY: build
+build: ## build bin/aipctl, bin/aipd, bin/aiphost and the example connector bin/ticketdesk
+	@mkdir -p bin
+	go build -trimpath -o bin/ ./cmd/aipctl ./cmd/aipd ./cmd/aiphost
+	go build -trimpath -o bin/ticketdesk ./examples/ticketdesk/server
+
+.PHONY: demo
+demo: setup build ## run a whole private fleet through its paces; summary in .run/demo/summary.json
+	bin/aipctl dev demo --dir $(DEMO_DIR)
+
+.PHONY: test
+test: setup ## run every test, as CI does
+	go test -timeout 10m ./...
+
+.PHONY: race
+race: setup ## run every test under the race detector (needs a C compiler)
+	go test -race -timeout 15m ./...
+
+.PHONY: verify
+verify: ## check module file, format, vet, staticcheck and layout; leaves git clean
+	@scripts/verify.sh
+
+.PHONY: lint
+lint: ## vet and staticcheck alone
+	go vet ./...
+	go tool staticcheck ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: setup ## run every Go benchmark BENCHCOUNT (5) times and describe the machine
+	@scripts/bench.sh $(BENCHCOUNT)
+
+.PHONY: doc
+doc: ## list every package with the question it answers
+	@go list -f '{{.ImportPath}}{{"\n"}}    {{.Doc}}' ./...
+
+.PHONY: clean
+clean: ## remove bin and the private fleets under .run, after stopping them
+	@scripts/clean.sh
