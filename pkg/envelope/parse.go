@@ -3,7 +3,6 @@ package envelope
 import (
 	"math"
 	"strconv"
-	"unicode/utf8"
 )
 
 // Bounds of the strict gate where a Limits field is zero.
@@ -13,12 +12,6 @@ const (
 
 	// maxDepthCeiling bounds what a caller may ask for: the parser recurses.
 	maxDepthCeiling = 512
-	// maxNumberBytes and maxExponent keep a short token from standing for a
-	// number that costs gigabytes to evaluate later (1e999999999). They leave
-	// the whole range of IEEE decimal128 usable.
-	maxNumberBytes = 1024
-	maxExponent    = 6176
-	maxSafeInteger = 1<<53 - 1
 	// smallObject is the member count up to which duplicates are found by
 	// comparing rather than by hashing.
 	smallObject = 8
@@ -260,153 +253,4 @@ func (n *names) add(name string) bool {
 	}
 	n.many[name] = struct{}{}
 	return true
-}
-
-func (p *parser) string() error {
-	start := p.at
-	p.at++
-	for p.at < len(p.data) {
-		switch c := p.data[p.at]; {
-		case c == '"':
-			p.at++
-			p.doc.leaf(String, start, p.at)
-			return nil
-		case c == '\\':
-			if err := p.escape(); err != nil {
-				return err
-			}
-		case c < 0x20:
-			return p.fail("a control character is not escaped")
-		case c < utf8.RuneSelf:
-			p.at++
-		default:
-			r, size := utf8.DecodeRune(p.data[p.at:])
-			if r == utf8.RuneError && size <= 1 {
-				return p.fail("the text is not valid UTF-8")
-			}
-			p.at += size
-		}
-	}
-	return p.fail("a string does not end")
-}
-
-func (p *parser) escape() error {
-	if p.at+1 >= len(p.data) {
-		return p.fail("a string does not end")
-	}
-	switch p.data[p.at+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		p.at += 2
-		return nil
-	case 'u':
-		return p.unicodeEscape()
-	default:
-		return p.fail("an escape is unknown")
-	}
-}
-
-func (p *parser) unicodeEscape() error {
-	r, ok := hex4(p.data[p.at:])
-	if !ok {
-		return p.fail("an escape is not four hexadecimal digits")
-	}
-	p.at += 6
-	switch {
-	case r < 0xd800 || r > 0xdfff:
-		return nil
-	case r > 0xdbff:
-		return p.fail("a surrogate stands alone")
-	}
-	low, ok := hex4(p.data[p.at:])
-	if !ok || low < 0xdc00 || low > 0xdfff {
-		return p.fail("a surrogate stands alone")
-	}
-	p.at += 6
-	return nil
-}
-
-// hex4 reads the four digits of an escape that starts at b[0].
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	var r rune
-	for _, c := range b[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-func (p *parser) number() error {
-	start := p.at
-	if p.peek() == '-' {
-		p.at++
-	}
-	if p.peek() == '0' {
-		p.at++
-	} else if !p.digits() {
-		return p.fail("a number has no digits")
-	}
-	if p.peek() == '.' {
-		p.at++
-		if !p.digits() {
-			return p.fail("a number has no digits after the point")
-		}
-	}
-	if err := p.exponent(); err != nil {
-		return err
-	}
-	if p.at-start > maxNumberBytes {
-		return p.fail("a number is too long")
-	}
-	if p.lim.SafeIntegers && !safeNumber(string(p.data[start:p.at])) {
-		return p.fail("a number is outside the safe integers")
-	}
-	p.doc.leaf(Number, start, p.at)
-	return nil
-}
-
-func (p *parser) digits() bool {
-	start := p.at
-	for c := p.peek(); c >= '0' && c <= '9'; c = p.peek() {
-		p.at++
-	}
-	return p.at > start
-}
-
-func (p *parser) exponent() error {
-	if c := p.peek(); c != 'e' && c != 'E' {
-		return nil
-	}
-	p.at++
-	if c := p.peek(); c == '+' || c == '-' {
-		p.at++
-	}
-	start := p.at
-	if !p.digits() {
-		return p.fail("a number has no digits in its exponent")
-	}
-	if n, err := strconv.Atoi(string(p.data[start:p.at])); err != nil || n > maxExponent {
-		return p.fail("a number has too large an exponent")
-	}
-	return nil
-}
-
-// safeNumber reports whether the token's value survives a float64.
-func safeNumber(token string) bool {
-	if n, err := strconv.ParseInt(token, 10, 64); err == nil {
-		return n >= -maxSafeInteger && n <= maxSafeInteger
-	}
-	f, err := strconv.ParseFloat(token, 64)
-	return err == nil && math.Abs(f) <= maxSafeInteger
 }

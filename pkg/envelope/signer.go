@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -21,8 +23,10 @@ const CodeKeyFile = "envelope.key_file"
 // Signer holds a private key and never shows it: every way of printing a Signer
 // prints its DID (G21). The zero Signer cannot sign.
 type Signer struct {
-	did  DID
-	priv ed25519.PrivateKey
+	did DID
+	// make holds the key in a closure: printing a struct that holds a signer in
+	// an unexported field, where fmt calls no method, shows an address.
+	make func(message []byte) []byte
 }
 
 // NewSigner makes a signer of a 64-byte private key; any other length gives the
@@ -36,22 +40,23 @@ func NewSigner(priv ed25519.PrivateKey) Signer {
 	if did.IsZero() {
 		return Signer{}
 	}
-	return Signer{did: did, priv: priv}
+	priv = slices.Clone(priv)
+	return Signer{did: did, make: func(message []byte) []byte { return ed25519.Sign(priv, message) }}
 }
 
 // DID is the public identity of the signer.
 func (s Signer) DID() DID { return s.did }
 
 // IsZero reports whether there is no key.
-func (s Signer) IsZero() bool { return s.priv == nil }
+func (s Signer) IsZero() bool { return s.make == nil }
 
 // String is the DID, so that printing a signer shows no key.
 func (s Signer) String() string { return s.did.String() }
 
-// GoString is String, for %#v.
-func (s Signer) GoString() string { return "envelope.Signer(" + s.did.String() + ")" }
+// Format prints the DID whatever the verb is.
+func (s Signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.did.String()) }
 
-func (s Signer) sign(message []byte) []byte { return ed25519.Sign(s.priv, message) }
+func (s Signer) sign(message []byte) []byte { return s.make(message) }
 
 // LoadSigner reads one PKCS#8 Ed25519 key in PEM. It refuses a file that group
 // or others can read or write, anything but a regular file, and any bytes
