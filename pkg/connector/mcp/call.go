@@ -1,0 +1,176 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aipfleet/aipfleet/pkg/connector"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+)
+
+// Members of a call's _meta.
+const (
+	metaAction   = "aip/action_id"
+	metaKey      = "aip/idempotency_key"
+	metaDeadline = "aip/deadline"
+)
+
+// maxFailureText bounds what a tool's refusal may say to a client.
+const maxFailureText = 2000
+
+// Invoke implements connector.Connector.
+func (a *Adapter) Invoke(ctx context.Context, call connector.Call) (connector.Result, error) {
+	implementation, ok := a.byCap[call.Capability]
+	if !ok {
+		return notStarted("no tool implements the capability"), nil
+	}
+	c, health := a.current()
+	if c == nil || health != nil {
+		return notStarted(health.Error()), nil
+	}
+	params := &sdk.CallToolParams{Name: implementation.Tool, Arguments: call.Input, Meta: sdk.Meta{
+		metaAction:   call.Action.String(),
+		metaKey:      call.IdempotencyKey,
+		metaDeadline: call.Deadline.UTC().Format(time.RFC3339Nano),
+	}}
+	return c.call(ctx, params), nil
+}
+
+func notStarted(why string) connector.Result {
+	return connector.Result{Class: connector.NotStarted, Why: why}
+}
+
+func unknown(why string) connector.Result {
+	return connector.Result{Class: connector.Unknown, Why: why}
+}
+
+// call makes one call and reads what is known of it from the wire rather than from
+// the client's decoded answer, which rounds large numbers.
+func (c *child) call(ctx context.Context, params *sdk.CallToolParams) connector.Result {
+	if ctx.Err() != nil {
+		return notStarted("the deadline had passed")
+	}
+	w := &wire{}
+	_, err := c.session.CallTool(withWire(ctx, w), params)
+	if !w.wasWritten() {
+		return notStarted(c.scrub.clean("the call was not written: " + text(err)))
+	}
+	if raw, answered := w.answer(); answered {
+		return c.read(raw)
+	}
+	var refusal *jsonrpc.Error
+	if errors.As(err, &refusal) {
+		return c.refused(refusal)
+	}
+	return unknown(c.scrub.clean("the call was written and did not come back: " + text(err)))
+}
+
+func text(err error) string {
+	if err == nil {
+		return "no answer"
+	}
+	return fleet.Printable(err.Error(), 300)
+}
+
+// refused tells apart what the protocol refuses before a tool runs from errors
+// that promise nothing.
+func (c *child) refused(e *jsonrpc.Error) connector.Result {
+	early := []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams}
+	message := c.scrub.clean(fleet.Printable(e.Message, maxFailureText))
+	if slices.Contains(early, e.Code) {
+		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "connector.refused", Message: message}}
+	}
+	return unknown("the connector reports an error of its own: " + message)
+}
+
+// answer is what a tool call answers, as far as it is used.
+type answer struct {
+	Content []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+	ResultType string          `json:"resultType"`
+}
+
+func (c *child) read(raw json.RawMessage) connector.Result {
+	var got answer
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return unknown("the tool's answer cannot be read")
+	}
+	switch {
+	case got.ResultType != "" && got.ResultType != "complete":
+		return unknown("the tool asks for more before it answers")
+	case got.IsError:
+		message := c.scrub.clean(fleet.Printable(got.texts(), maxFailureText))
+		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: message}}
+	case len(got.Structured) > 0 && string(got.Structured) != "null":
+		return connector.Result{Class: connector.Succeeded, Output: got.Structured}
+	}
+	output, err := json.Marshal(map[string]string{"text": got.texts()})
+	if err != nil {
+		return unknown("the tool's answer cannot be read")
+	}
+	return connector.Result{Class: connector.Succeeded, Output: output}
+}
+
+func (a answer) texts() string {
+	var parts []string
+	for _, c := range a.Content {
+		if c.Type == "text" {
+			parts = append(parts, c.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Reconcile implements connector.Reconciler through the capability's reconcile tool.
+func (a *Adapter) Reconcile(ctx context.Context, q connector.Query) (connector.Finding, error) {
+	implementation, ok := a.byCap[q.Capability]
+	if !ok || implementation.ReconcileTool == "" {
+		return connector.Finding{}, fleet.Errorf(fleet.NotFound, "connector.reconcile", "the capability cannot be reconciled").
+			Because("no reconcile tool was admitted for it")
+	}
+	c, health := a.current()
+	if c == nil || health != nil {
+		return connector.Finding{}, health
+	}
+	arguments, err := json.Marshal(map[string]string{"idempotency_key": q.IdempotencyKey})
+	if err != nil {
+		return connector.Finding{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Patience)
+	defer cancel()
+	got := c.call(ctx, &sdk.CallToolParams{Name: implementation.ReconcileTool, Arguments: json.RawMessage(arguments)})
+	return findingOf(got)
+}
+
+func findingOf(got connector.Result) (connector.Finding, error) {
+	if got.Class != connector.Succeeded {
+		why := got.Why
+		if got.Failure != nil {
+			why = got.Failure.Message
+		}
+		return connector.Finding{}, fleet.Errorf(fleet.Unavailable, "connector.reconcile", "the reconcile tool did not answer").Because("%s", why)
+	}
+	var said struct {
+		Found  bool            `json:"found"`
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(got.Output, &said); err != nil {
+		return connector.Finding{}, fleet.Errorf(fleet.Unavailable, "connector.reconcile", "the reconcile tool's answer cannot be read").Caused(err)
+	}
+	f := connector.Finding{Found: said.Found, Evidence: got.Output}
+	if said.Found {
+		f.Result = connector.Result{Class: connector.Succeeded, Output: said.Result}
+	}
+	return f, nil
+}
