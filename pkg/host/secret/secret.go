@@ -12,6 +12,7 @@ package secret
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -31,17 +32,26 @@ const MaxBytes = 64 << 10
 
 const redacted = "[redacted]"
 
-// Secret is one credential. The zero Secret holds none.
-type Secret struct{ value string }
+// Secret is one credential. The zero Secret holds none. The value is behind a
+// pointer, so that printing a struct with an unexported Secret shows an address.
+type Secret struct{ value *string }
 
 // New wraps a credential.
-func New(value string) Secret { return Secret{value: value} }
+func New(value string) Secret { return Secret{value: &value} }
 
 // Reveal returns the credential.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
 
 // IsZero reports whether there is no credential.
-func (s Secret) IsZero() bool { return s.value == "" }
+func (s Secret) IsZero() bool { return s.Reveal() == "" }
+
+// Format hides the credential from every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // String hides the credential.
 func (s Secret) String() string { return redacted }
@@ -134,7 +144,7 @@ func nonEmpty(ref, value string) (Secret, error) {
 	if value == "" {
 		return Secret{}, source("the credential of %s is empty", fleet.Printable(ref, 200))
 	}
-	return Secret{value: value}, nil
+	return New(value), nil
 }
 
 func unknown(ref string) *fleet.Error {

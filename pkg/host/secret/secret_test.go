@@ -20,6 +20,7 @@ const value = "tok-3141592653"
 func TestSecret_G21_NeverPrints(t *testing.T) {
 	s := secret.New(value)
 	holder := struct{ S secret.Secret }{s}
+	hidden := struct{ s secret.Secret }{s}
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "secret", s, "holder", holder)
 	marshalled, err := json.Marshal(holder)
@@ -28,7 +29,7 @@ func TestSecret_G21_NeverPrints(t *testing.T) {
 	}
 	all := []string{logged.String(), string(marshalled)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		all = append(all, fmt.Sprintf(verb, s), fmt.Sprintf(verb, holder), fmt.Sprintf(verb, &holder))
+		all = append(all, fmt.Sprintf(verb, s), fmt.Sprintf(verb, holder), fmt.Sprintf(verb, &holder), fmt.Sprintf(verb, hidden))
 	}
 	for _, text := range all {
 		if strings.Contains(text, value) || strings.Contains(text, fmt.Sprintf("%x", value)) {
