@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,20 +155,4 @@ func (s *server) stop() error {
 	}
 	s.dir, s.cluster = "", nil
 	return nil
-}
-
-// Name makes a database or role name out of a test's name: lower case letters,
-// digits and underscores, at most 40 bytes.
-func Name(t testing.TB) string {
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return r + ('a' - 'A')
-		default:
-			return '_'
-		}
-	}, t.Name())
-	return clean[:min(len(clean), 40)]
 }
