@@ -85,6 +85,11 @@ type HostRefusal struct {
 	// host could not tell.
 	Action fleet.ActionID `json:"action_id,omitzero"`
 	Fence  uint64         `json:"fence,omitempty"`
+	// Message is the SHA-256 of the refused bytes as they were received, given
+	// when they were refused before their signature was checked: the sender
+	// compares it with what it sent, so that a refusal of a forged copy cannot
+	// be passed off as one of the genuine message.
+	Message fleet.Digest `json:"message_digest,omitzero"`
 }
 
 // Validate checks the details.
