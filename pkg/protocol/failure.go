@@ -40,20 +40,24 @@ func (e Error) Validate() error {
 }
 
 // ErrorOf describes a fleet error to the other side: the code and category of
-// its kind, its own stable code in the details, its texts in the message.
+// its kind, what and why in the message, its own stable code and the next step in
+// the details. The wrapped cause stays here: it may hold what others must not see.
 func ErrorOf(err *fleet.Error, source string) Error {
 	info := err.Kind.Info()
-	// A struct of plain strings always marshals.
-	details, _ := json.Marshal(map[string]string{"code": err.Code})
+	message := err.What
+	if err.Why != "" {
+		message += ": " + err.Why
+	}
+	own := struct {
+		Code string `json:"code"`
+		Next string `json:"next,omitempty"`
+	}{err.Code, err.Next}
+	details, _ := json.Marshal(own) // a struct of plain strings always marshals
 	return Error{
-		Code: info.Code, Category: info.Category, Message: clip(err.Error(), maxErrorMessage),
+		Code: info.Code, Category: info.Category, Message: fleet.Printable(message, maxErrorMessage-len("…")),
 		Retryable: info.Retryable, RetryAfterMS: uint64(max(err.RetryAfter.Milliseconds(), 0)),
 		Details: details, Source: source,
 	}
-}
-
-func clip(s string, limit int) string {
-	return fleet.Printable(s, limit-len("…"))
 }
 
 // RefusalClass says what a host's refusal means for the attempt.
@@ -105,8 +109,7 @@ func (r HostRefusal) Validate() error {
 // Refuse is ErrorOf with the refusal as its details.
 func (r HostRefusal) Refuse(err *fleet.Error) Error {
 	out := ErrorOf(err, "host")
-	// A struct of plain strings and numbers always marshals.
-	out.Details, _ = json.Marshal(r)
+	out.Details, _ = json.Marshal(r) // a struct of plain strings and numbers always marshals
 	return out
 }
 
