@@ -249,3 +249,7 @@ func (a *App) Raw(r io.Reader) error {
 	}
 	return nil
 }
+
+// SafeJSON is a JSON document with every unprintable character written as an
+// escape. It means the same, and its bytes differ only where a terminal could be misled.
+func SafeJSON(data []byte) []byte { return escapeJSON(data) }

@@ -1,0 +1,209 @@
+// Package get is aipctl get: typed lists of every record.
+//
+// It answers "what is there?". Filters by tenant, instance, version, replica and
+// state are evaluated by the registry; --where, -l and --sort-by work on the JSON
+// form of what came back. It changes nothing and opens the registry read-only.
+package get
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/noun"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+// Options is one get.
+type Options struct {
+	App *app.App
+
+	Noun     string
+	IDs      []string
+	Tenant   string
+	Instance string
+	Version  string
+	Replica  string
+	State    string
+	Reserved bool
+	Labels   []string
+	Where    string
+	SortBy   string
+	Columns  []string
+	Limit    int
+	Page     string
+	All      bool
+}
+
+// Command makes aipctl get.
+func Command(a *app.App) *cobra.Command {
+	o := &Options{App: a}
+	cmd := &cobra.Command{
+		Use:     "get NOUN [ID…]",
+		Short:   "List records: " + strings.Join(noun.Plurals(), ", "),
+		GroupID: app.GroupLook,
+		Example: "  aipctl get replicas --where 'status=draining && lease<10s'\n  aipctl get routes --tenant acme --reserved -o json",
+		Args:    app.MinArgs(1, "a noun"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Noun, o.IDs = args[0], args[1:]
+			return o.Run(cmd.Context())
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return noun.Plurals(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	o.bind(cmd)
+	return cmd
+}
+
+func (o *Options) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.Tenant, "tenant", "", "only of this tenant")
+	f.StringVar(&o.Instance, "instance", "", "only of this instance")
+	f.StringVar(&o.Version, "version", "", "only of this connector version")
+	f.StringVar(&o.Replica, "replica", "", "only of this replica")
+	f.StringVar(&o.State, "state", "", "only in this status or state")
+	f.BoolVar(&o.Reserved, "reserved", false, "routes: only those with an unsettled attempt")
+	f.StringSliceVarP(&o.Labels, "selector", "l", nil, "`name=value` pairs that must hold, joined by commas")
+	f.StringVar(&o.Where, "where", "", "`conditions` on columns or JSON paths: 'status=draining && lease<10s'")
+	f.StringVar(&o.SortBy, "sort-by", "", "`column` to sort by; -column reverses")
+	f.StringSliceVar(&o.Columns, "columns", nil, "columns to show, joined by commas")
+	f.IntVar(&o.Limit, "limit", 100, "records of one page")
+	f.StringVar(&o.Page, "page", "", "`cursor` of the page to show, from the page before")
+	f.BoolVar(&o.All, "all", false, "every page")
+}
+
+// Run lists and prints.
+func (o *Options) Run(ctx context.Context) error {
+	n, err := noun.Find(o.Noun)
+	if err != nil {
+		return err
+	}
+	selection, err := o.selection(n)
+	if err != nil {
+		return err
+	}
+	where, columns, err := o.choices(n)
+	if err != nil {
+		return err
+	}
+	reg, err := o.App.OpenRegistry(ctx, app.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer reg.Close()
+	page, records, err := n.List(ctx, reg, selection, o.All)
+	if err != nil {
+		return err
+	}
+	if len(o.IDs) > 0 && len(records) == 0 {
+		return Missing(n, o.IDs)
+	}
+	kept := records[:0:0]
+	for _, r := range records {
+		if where.Match(r, o.App.Now()) {
+			kept = append(kept, r)
+		}
+	}
+	if err := n.Sort(kept, o.SortBy); err != nil {
+		return err
+	}
+	return o.print(n, page, kept, columns)
+}
+
+// Missing is the error for ids that name no record.
+func Missing(n noun.Noun, ids []string) error {
+	return fleet.Errorf(fleet.NotFound, n.Single+".not_found", "no %s %s", n.Single, fleet.Printable(strings.Join(ids, ", "), 200)).
+		Because("the registry has no record under that id").Advise("aipctl get %s", n.Plural)
+}
+
+func (o *Options) choices(n noun.Noun) (noun.Where, []noun.Column, error) {
+	where, err := n.ParseWhere(o.Where)
+	if err != nil {
+		return nil, nil, err
+	}
+	labels, err := n.ParseLabels(o.Labels)
+	if err != nil {
+		return nil, nil, err
+	}
+	columns, err := n.Choose(o.Columns, o.App.Output == "wide")
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.SortBy != "" {
+		if err := n.Sort(nil, o.SortBy); err != nil {
+			return nil, nil, err
+		}
+	}
+	return append(where, labels...), columns, nil
+}
+
+func (o *Options) selection(n noun.Noun) (registry.Selection, error) {
+	s := registry.Selection{Noun: n.Registry(), IDs: o.IDs, State: o.State, After: o.Page, Limit: o.Limit, Reserved: o.Reserved}
+	if o.Limit < 1 || o.Limit > registry.MaxListItems {
+		return s, app.Usagef("usage.limit", "--limit %d is not in 1..%d", o.Limit, registry.MaxListItems)
+	}
+	if o.All {
+		s.Limit = registry.MaxListItems
+	}
+	for flag, value := range map[string]string{"tenant": o.Tenant, "instance": o.Instance, "version": o.Version, "replica": o.Replica, "state": o.State} {
+		if value != "" && !n.Honours(flag) {
+			return s, app.Usagef("usage.filter", "%s cannot be filtered by --%s", n.Plural, flag).Advise("use --where or -l")
+		}
+	}
+	if o.Reserved && n.Registry() != registry.Routes {
+		return s, app.Usagef("usage.filter", "--reserved is only for routes")
+	}
+	return s, o.parseIDs(&s)
+}
+
+func (o *Options) parseIDs(s *registry.Selection) (err error) {
+	if o.Tenant != "" {
+		if s.Tenant, err = fleet.ParseTenantID(o.Tenant); err != nil {
+			return err
+		}
+	}
+	if o.Instance != "" {
+		if s.Instance, err = fleet.ParseInstanceID(o.Instance); err != nil {
+			return err
+		}
+	}
+	if o.Version != "" {
+		if s.Version, err = fleet.ParseVersionID(o.Version); err != nil {
+			return err
+		}
+	}
+	if o.Replica != "" {
+		s.Replica, err = fleet.ParseReplicaID(o.Replica)
+	}
+	return err
+}
+
+func (o *Options) print(n noun.Noun, page registry.Records, records []noun.Record, columns []noun.Column) error {
+	names := map[int]string{}
+	items := make([]any, len(records))
+	for i, r := range records {
+		items[i], names[i] = r.Item, n.Name(r)
+	}
+	next := page.Next
+	if o.All {
+		next = ""
+	}
+	view := app.View{
+		Kind: n.Kind, Revision: page.Revision, NextPage: next, Items: items,
+		Table: func(bool) app.Table { return n.Table(o.App, records, columns) },
+	}
+	at := 0
+	view.Name = func(any) string { at++; return names[at-1] }
+	if len(records) == 0 {
+		view.Note = fmt.Sprintf("no %s match", n.Plural)
+	}
+	return o.App.Print(view)
+}
