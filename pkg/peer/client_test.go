@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,15 @@ import (
 )
 
 const path = "/aip/v1/messages"
+
+// TestMain names a proxy that nobody serves for the whole run: net/http reads
+// the environment once.
+func TestMain(m *testing.M) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		_ = os.Setenv(name, "http://127.0.0.1:1")
+	}
+	os.Exit(m.Run())
+}
 
 func newClient(t *testing.T, c peer.Config) *peer.Client {
 	t.Helper()
@@ -75,8 +85,6 @@ func TestPost_G19_ReachesThePeerWithTheBody(t *testing.T) {
 		_, _ = io.WriteString(w, `{"a":1}`)
 	}))
 	defer server.Close()
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	t.Setenv("http_proxy", "http://127.0.0.1:1")
 	reply, err := newClient(t, peer.Config{}).Post(bounded(t), endpoint(t, server.URL+"/base/"), path, []byte(`{"b":2}`))
 	if err != nil {
 		t.Fatal(err)

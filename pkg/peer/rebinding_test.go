@@ -87,7 +87,8 @@ func TestPost_G19_RebindingNameReachesNothing(t *testing.T) {
 	}
 }
 
-// The name is judged again at every dial, not once.
+// The name is judged again at every dial, not once; and no proxy of the
+// environment is dialled in its place.
 func TestPost_G19_EveryDialIsJudged(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
 	defer server.Close()
