@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/schema"
+)
+
+// The login roles that a process may hold (G20).
+const (
+	RoleControl   = "aip_control"
+	RoleData      = "aip_data"
+	RoleLifecycle = "aip_lifecycle"
+	RoleReadonly  = "aip_readonly"
+)
+
+// CheckSchema refuses a database on which a process must not run: logged in as
+// another role than the wanted one, or as one that could do more (a superuser, the
+// owner); not migrated, or newer than this binary; privileges that differ from the
+// matrix (G20). Every refusal says what to do.
+func CheckSchema(ctx context.Context, db Querier, role string) error {
+	if err := checkRole(ctx, db, role); err != nil {
+		return err
+	}
+	report, err := ReadSchema(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := report.Usable(); err != nil {
+		return err
+	}
+	live, err := ReadMatrix(ctx, db)
+	if err != nil {
+		return err
+	}
+	problems, err := MatrixDifference(live, role)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fleet.Errorf(fleet.Denied, "registry.privileges", "the privileges of %s are not those of the matrix", role).
+			Because("%s", strings.Join(problems[:min(3, len(problems))], "; ")).Advise("aipctl registry verify")
+	}
+	return nil
+}
+
+func checkRole(ctx context.Context, db Querier, role string) error {
+	var session, current string
+	var powerful, owner bool
+	err := db.QueryRow(ctx, `SELECT session_user::text, current_user::text,
+		(SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolbypassrls OR rolreplication FROM pg_catalog.pg_roles WHERE rolname = session_user),
+		EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = 'aip_owner' AND pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER'))`).
+		Scan(&session, &current, &powerful, &owner)
+	if err != nil {
+		return refused("registry.role", "the role could not be read", err)
+	}
+	wrong := fleet.Errorf(fleet.Denied, "registry.role", "this process runs as %s, the database URL logs in as %s", role, fleet.Printable(session, 64)).
+		Advise("use the URL of %s", role)
+	switch {
+	case powerful:
+		return wrong.Because("that role is a superuser, or may make roles or databases")
+	case owner:
+		return wrong.Because("that role may become the owner of the schema")
+	case session != role || current != role:
+		return wrong
+	}
+	return nil
+}
+
+// ReadMatrix reads the live privilege matrix, sorted.
+func ReadMatrix(ctx context.Context, db Querier) ([]string, error) {
+	query, err := schema.MatrixQuery()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Query(ctx, query)
+	if err != nil {
+		return nil, refused("registry.privileges", "the privileges could not be read", err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, refused("registry.privileges", "the privileges could not be read", err)
+	}
+	return lines, nil
+}
+
+// MatrixDifference compares a live matrix with the embedded one, for one role and
+// PUBLIC, or for all when role is "".
+func MatrixDifference(live []string, role string) ([]string, error) {
+	wanted, err := schema.Matrix()
+	if err != nil {
+		return nil, err
+	}
+	var problems []string
+	compare := func(lines, other []string, what string) {
+		for _, line := range lines {
+			who, privilege, _ := strings.Cut(line, " ")
+			if role != "" && who != role && who != "PUBLIC" {
+				continue
+			}
+			if _, found := slices.BinarySearch(other, line); !found {
+				problems = append(problems, fmt.Sprintf("%s %s: %s", who, what, privilege))
+			}
+		}
+	}
+	compare(wanted, live, "lacks")
+	compare(live, wanted, "has more")
+	return problems, nil
+}

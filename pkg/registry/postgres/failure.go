@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+)
+
+// SQLSTATEs that the registry treats apart.
+const (
+	stateDeadlock      = "40P01"
+	stateSerialization = "40001"
+	stateLockTimeout   = "55P03"
+	stateUnique        = "23505"
+)
+
+// refused turns an error of a read, or of a write that is known not to have
+// committed, into one of ours: no statement, no value, no name of a table. A fleet
+// error passes as it is.
+func refused(code, what string, err error) error {
+	var ours *fleet.Error
+	if errors.As(err, &ours) {
+		return ours
+	}
+	e := fleet.Errorf(fleet.Unavailable, code, "%s", what)
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg):
+		return serverRefused(e, pg)
+	case errors.Is(err, context.Canceled):
+		return e.Because("the request was given up").Caused(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return e.Because("the database did not answer in time").Caused(err)
+	}
+	return e.Because("the database does not answer").Advise("try again; if it lasts, look at the database")
+}
+
+func serverRefused(e *fleet.Error, pg *pgconn.PgError) *fleet.Error {
+	switch pg.Code[:2] {
+	case "42", "28": // privileges and names: the schema or the role is not the expected one
+		e.Kind = fleet.Denied
+		return e.Because("the database role may not do this, or the schema is another (%s)", pg.Code).Advise("aipctl registry verify")
+	case "40", "55":
+		e.Kind = fleet.Contended
+		return e.Because("others hold the rows (%s)", pg.Code).Advise("try again")
+	case "57", "53", "08":
+		return e.Because("the database is overloaded, restarting or cut the statement short (%s)", pg.Code).Advise("try again")
+	}
+	e.Kind = fleet.Internal
+	return e.Because("the database refused a statement (%s)", pg.Code)
+}
+
+// sqlState returns the SQLSTATE of err, or "".
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// fateUnknown reports whether a statement that commits by itself may have been
+// committed although it gave an error: everything but an answer of the server, or a
+// failure before anything was sent. Never ask the driver whether a COMMIT is safe to
+// repeat.
+func fateUnknown(err error) bool {
+	var pg *pgconn.PgError
+	var connecting *pgconn.ConnectError
+	switch {
+	case err == nil, errors.As(err, &connecting), errors.Is(err, errAcquire):
+		return false
+	case errors.As(err, &pg):
+		// The server ends the session after these; whether it committed first is not said.
+		return pg.Severity == "FATAL" || pg.Severity == "PANIC"
+	}
+	return true
+}
+
+// errAcquire marks a failure to get a connection: nothing was sent.
+var errAcquire = errors.New("no connection")

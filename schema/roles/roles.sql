@@ -1,0 +1,66 @@
+-- The roles of a cluster, made by registry init. They are cluster-wide: several databases
+-- may share them. Passwords are set apart, as SCRAM verifiers.
+--
+-- aip_owner owns the schema and cannot log in. aip_migrate is its only member. The others
+-- hold exactly what the migrations grant (privileges.golden). Settings belong to the role
+-- and not to the session, so that a pooler cannot lose them.
+DO $$
+DECLARE
+    v_role text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(4871, 4);
+    FOREACH v_role IN ARRAY ARRAY['aip_owner', 'aip_migrate', 'aip_control', 'aip_data', 'aip_lifecycle', 'aip_readonly'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = v_role) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', v_role);
+            EXCEPTION WHEN duplicate_object THEN
+                NULL; -- another init of this cluster made it at the same time
+            END;
+        END IF;
+    END LOOP;
+END
+$$;
+
+ALTER ROLE aip_migrate LOGIN INHERIT;
+ALTER ROLE aip_control LOGIN;
+ALTER ROLE aip_data LOGIN;
+ALTER ROLE aip_lifecycle LOGIN;
+ALTER ROLE aip_readonly LOGIN;
+GRANT aip_owner TO aip_migrate;
+
+ALTER ROLE aip_migrate SET search_path = pg_catalog, aip, pg_temp;
+ALTER ROLE aip_migrate SET lock_timeout = '10s';
+ALTER ROLE aip_migrate SET timezone = 'UTC';
+
+ALTER ROLE aip_control SET search_path = pg_catalog, aip, pg_temp;
+ALTER ROLE aip_control SET timezone = 'UTC';
+ALTER ROLE aip_control SET default_transaction_isolation = 'read committed';
+ALTER ROLE aip_control SET statement_timeout = '120s';
+ALTER ROLE aip_control SET lock_timeout = '10s';
+ALTER ROLE aip_control SET idle_in_transaction_session_timeout = '30s';
+
+-- The hot path: plans are made once for all arguments (custom plans cost five times as
+-- much), and rows are locked in index order (a bitmap scan would lock in heap order).
+ALTER ROLE aip_data SET search_path = pg_catalog, aip, pg_temp;
+ALTER ROLE aip_data SET timezone = 'UTC';
+ALTER ROLE aip_data SET default_transaction_isolation = 'read committed';
+ALTER ROLE aip_data SET plan_cache_mode = 'force_generic_plan';
+ALTER ROLE aip_data SET enable_bitmapscan = off;
+ALTER ROLE aip_data SET statement_timeout = '5s';
+ALTER ROLE aip_data SET lock_timeout = '2s';
+ALTER ROLE aip_data SET idle_in_transaction_session_timeout = '5s';
+
+ALTER ROLE aip_lifecycle SET search_path = pg_catalog, aip, pg_temp;
+ALTER ROLE aip_lifecycle SET timezone = 'UTC';
+ALTER ROLE aip_lifecycle SET default_transaction_isolation = 'read committed';
+ALTER ROLE aip_lifecycle SET plan_cache_mode = 'force_generic_plan';
+ALTER ROLE aip_lifecycle SET statement_timeout = '5s';
+ALTER ROLE aip_lifecycle SET lock_timeout = '2s';
+ALTER ROLE aip_lifecycle SET idle_in_transaction_session_timeout = '5s';
+
+ALTER ROLE aip_readonly SET search_path = pg_catalog, aip, pg_temp;
+ALTER ROLE aip_readonly SET timezone = 'UTC';
+ALTER ROLE aip_readonly SET default_transaction_read_only = on;
+ALTER ROLE aip_readonly SET statement_timeout = '30s';
+ALTER ROLE aip_readonly SET lock_timeout = '2s';
+ALTER ROLE aip_readonly SET idle_in_transaction_session_timeout = '15s';
