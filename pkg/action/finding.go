@@ -35,20 +35,22 @@ func FinalState(status protocol.ResultStatus) (State, bool) {
 
 // Conclude applies a finding to a record. changed is false when the finding says
 // nothing new, and for a final record, whatever it says. The result of a
-// concluded action is stored before its reservation is settled.
+// concluded action is stored before its reservation is settled; that of an
+// uncertain one is settled already.
 func (f Finding) Conclude(r Record) (next Record, changed bool, err error) {
 	if r.State.Final() {
 		return r, false, nil
 	}
+	settled := r.State == Uncertain
 	switch f.State {
 	case protocol.StateCompleted:
 		state, ok := FinalState(f.Status)
 		if !ok {
 			return r, false, nil
 		}
-		next, err = r.Finish(state, f.Result, f.Evidence, false)
+		next, err = r.Finish(state, f.Result, f.Evidence, settled)
 	case protocol.StateCancelled:
-		next, err = r.Finish(Cancelled, CancelledResult(r.ID), f.Evidence, false)
+		next, err = r.Finish(Cancelled, CancelledResult(r.ID), f.Evidence, settled)
 	default:
 		return r, false, nil
 	}
