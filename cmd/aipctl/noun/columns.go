@@ -158,3 +158,16 @@ func events() Noun {
 		},
 	}
 }
+
+// Actions is the noun of aipd's actions, which the registry does not keep.
+func Actions() Noun {
+	return Noun{
+		Plural: "actions", Single: "action", Kind: "Actions", Filters: "state",
+		About: "What a client asked for. Its id is taken for ever, its route never moves, and a definite result is final.",
+		Columns: []Column{
+			col("id", "id"), col("capability", "capability_id"), form("state", "state", Status), col("fence", "fence"),
+			form("created", "created_at", Since), form("updated", "updated_at", Since),
+			wide("tenant", "tenant_id"), wide("principal", "principal"), wide("runs", "runs"), wide("problem", "error.code"),
+		},
+	}
+}

@@ -207,3 +207,12 @@ func compareValues(x, y any) int {
 	}
 	return strings.Compare(plain(x), plain(y))
 }
+
+// Have writes what a record says in the columns of the conditions.
+func (w Where) Have(r Record) string {
+	parts := make([]string, len(w))
+	for i, c := range w {
+		parts[i] = c.Column.Name + "=" + plain(r.Get(c.Column.Path))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/pkg/envelope"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/protocol"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+// Options is one operator's decision.
+type Options struct {
+	App      *app.App
+	Action   string
+	Fence    uint64
+	Outcome  string
+	Evidence string
+}
+
+func resolveCommand(a *app.App) *cobra.Command {
+	o := &Options{App: a}
+	cmd := &cobra.Command{
+		Use: "resolve ACTION", Short: "Decide, on evidence, whether an uncertain effect happened",
+		Long:    "Signs a decision with the operator's key and stores it. The first decision stands.\nAfter did-not-happen the action may run again on its own route; after happened it never does.",
+		Example: "  aipctl reconcile resolve act_… --outcome happened --evidence provider-log.txt --reason 'ticket 42 exists'",
+		Args:    app.ExactArgs(1, "an action id"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Action = args[0]
+			return o.Run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Outcome, "outcome", "", "happened or did-not-happen (required)")
+	f.StringVar(&o.Evidence, "evidence", "", "`file` that shows it; its digest is signed (required)")
+	f.Uint64Var(&o.Fence, "fence", 0, "attempt to decide; the newest undecided one when absent")
+	return cmd
+}
+
+var outcomes = map[string]fleet.Resolution{
+	"happened":       fleet.ResolvedHappened,
+	"did-not-happen": fleet.ResolvedDidNotHappen,
+}
+
+// Run checks, asks, signs and stores.
+func (o *Options) Run(ctx context.Context) error {
+	id, outcome, evidence, err := o.check()
+	if err != nil {
+		return err
+	}
+	signer, err := o.App.OperatorSigner()
+	if err != nil {
+		return err
+	}
+	reg, err := o.App.OpenRegistry(ctx, app.Control)
+	if err != nil {
+		return err
+	}
+	defer reg.Close()
+	record, err := o.pick(ctx, reg, id)
+	if err != nil {
+		return err
+	}
+	summary := fmt.Sprintf("action %s, attempt %d on %s: the effect %s\nevidence %s\nthe first decision stands", id, record.Fence, record.Replica, o.Outcome, evidence)
+	if err := o.App.Confirm(app.ConfirmYes, summary, id.String()); err != nil {
+		return err
+	}
+	doc := protocol.Decision{
+		ActionID: id, Fence: record.Fence, Replica: record.Replica, Outcome: outcome, EvidenceDigest: evidence,
+		Reason: o.App.Reason, DecidedBy: o.App.Actor(), DecidedAt: o.App.Now().UTC(),
+	}
+	return o.decide(ctx, reg, doc, signer)
+}
+
+func (o *Options) check() (id fleet.ActionID, outcome fleet.Resolution, evidence fleet.Digest, err error) {
+	if id, err = fleet.ParseActionID(o.Action); err != nil {
+		return id, outcome, evidence, err
+	}
+	outcome, known := outcomes[o.Outcome]
+	switch {
+	case o.Outcome == "":
+		err = app.Usagef("usage.flag", "--outcome is needed").Advise("--outcome happened or --outcome did-not-happen")
+	case !known:
+		err = app.Unknown("usage.outcome", "outcome", o.Outcome, []string{"happened", "did-not-happen"})
+	case o.Evidence == "":
+		err = app.Usagef("usage.evidence", "a decision needs --evidence FILE").Because("its digest becomes part of the signed decision")
+	case o.App.Reason == "":
+		err = app.Usagef("usage.reason", "a decision needs --reason").Because("the reason becomes part of the signed decision")
+	default:
+		evidence, err = digestFile(o.Evidence)
+	}
+	return id, outcome, evidence, err
+}
+
+func digestFile(path string) (fleet.Digest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return fleet.Digest{}, app.Usagef("input.file", "the evidence cannot be read").Because("%v", err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	var d fleet.Digest
+	if err == nil {
+		d, err = fleet.DigestReader(f)
+	}
+	if err == nil && info.Size() == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fleet.Digest{}, app.Usagef("input.file", "the evidence cannot be used").Because("%v", err)
+	}
+	return d, nil
+}
+
+// pick finds the record to decide: the named attempt, or the newest undecided one.
+// A decided one is returned too when nothing else is left, so that a repeat of the
+// same decision is answered by the registry as the repeat that it is.
+func (o *Options) pick(ctx context.Context, reader registry.Reader, id fleet.ActionID) (fleet.Reconciliation, error) {
+	records, _, err := read(ctx, reader, id)
+	if err != nil {
+		return fleet.Reconciliation{}, err
+	}
+	best := -1
+	for i, r := range records {
+		if o.Fence != 0 && r.Fence != o.Fence {
+			continue
+		}
+		if best < 0 || better(r, records[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return fleet.Reconciliation{}, fleet.Errorf(fleet.NotFound, "reconciliation.not_found", "attempt %d of action %s is not uncertain", o.Fence, id).
+			Advise("aipctl reconcile show %s", id)
+	}
+	return records[best], nil
+}
+
+func better(r, than fleet.Reconciliation) bool {
+	open, was := r.State != fleet.ReconcileResolved, than.State != fleet.ReconcileResolved
+	if open != was {
+		return open
+	}
+	return r.Fence > than.Fence
+}
+
+// decide seals the decision for the pinned host and stores it.
+func (o *Options) decide(ctx context.Context, reg *app.Registry, doc protocol.Decision, signer envelope.Signer) error {
+	page, err := reg.List(ctx, registry.Selection{Noun: registry.Routes, IDs: []string{doc.ActionID.String()}})
+	if err != nil {
+		return err
+	}
+	if len(page.Routes) == 0 {
+		return fleet.Errorf(fleet.NotFound, "route.action", "no route for action %s", doc.ActionID)
+	}
+	host, err := envelope.ParseDID(page.Routes[0].Route.Peer.DID)
+	if err != nil {
+		return err
+	}
+	message, err := protocol.NewMessage(doc, fleet.NewMessageID(o.App.Now()), o.App.Now())
+	if err != nil {
+		return err
+	}
+	sealed, err := envelope.Seal(message, envelope.Decision, signer, host)
+	if err != nil {
+		return err
+	}
+	record, err := reg.Decide(ctx, registry.ReconciliationKey{Action: doc.ActionID, Fence: doc.Fence},
+		registry.Decision{Resolution: doc.Outcome, By: signer.DID().String(), Evidence: doc.EvidenceDigest, Document: sealed})
+	if err != nil {
+		return err
+	}
+	return o.App.Print(app.View{
+		Kind: "Reconciliation", Item: record, Revision: page.Revision,
+		Name: func(any) string { return record.Action.String() },
+		Text: func() app.Page { return sections(o.App, record) },
+	})
+}
