@@ -19,6 +19,9 @@ const (
 	CodeLocked = "journal.locked" // another process owns it
 	CodeFailed = "journal.failed" // a write failed; the process must stop
 	CodeClosed = "journal.closed" // the journal was closed
+
+	CodeTransition = "journal.transition" // the record does not allow the step
+	CodeFence      = "journal.fence"      // a newer attempt has been seen
 )
 
 // Options of a journal. Now is required.

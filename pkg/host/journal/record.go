@@ -12,8 +12,7 @@ import (
 type State string
 
 // States in the order in which an execution passes them. The last four end an
-// execution; only from NotStarted, or from Unknown with an operator's decision,
-// may another one begin.
+// execution; only from NotStarted may another one begin.
 const (
 	None        State = ""             // the journal does not know the action
 	Accepted    State = "accepted"     // every check passed
@@ -36,7 +35,7 @@ type Refusal struct {
 }
 
 // Record is everything the journal knows of one action. Its methods are the only
-// legal transitions; each refuses with Kind conflict, code journal.transition.
+// legal transitions; each refuses with Kind conflict, [CodeTransition].
 type Record struct {
 	Action         fleet.ActionID     `json:"action_id"`
 	Capability     fleet.CapabilityID `json:"capability_id"`
@@ -93,13 +92,7 @@ func (r *Record) MayExecute(fence uint64) bool {
 	if fence <= r.Closed || fence <= r.Called {
 		return false
 	}
-	switch r.State {
-	case None, NotStarted:
-		return true
-	case Unknown:
-		return r.Decided >= r.Called && r.Decided > 0
-	}
-	return false
+	return r.State == None || r.State == NotStarted
 }
 
 // Accept begins an execution.
@@ -174,15 +167,18 @@ func (r *Record) Abandon(why Refusal) error {
 	return nil
 }
 
-// Close promises that the fence and every older one never execute (G41).
+// Close promises that the fence and every older one never execute (G41). The fence
+// may be older than the newest one seen.
 func (r *Record) Close(action fleet.ActionID, fence fleet.Fence, why Refusal) error {
-	if err := r.See(fence); err != nil {
-		return err
+	if fence.Number >= r.Highest.Number {
+		if err := r.See(fence); err != nil {
+			return err
+		}
 	}
 	if r.State != None && r.State != NotStarted {
 		return r.refuse("close")
 	}
-	r.Action, r.State, r.Fence = action, NotStarted, fence.Number
+	r.Action, r.State, r.Fence = action, NotStarted, max(r.Fence, fence.Number)
 	r.shut(fence.Number, why)
 	return nil
 }
@@ -208,17 +204,18 @@ func (r *Record) Cancel(action fleet.ActionID, fence fleet.Fence, document json.
 }
 
 // Decide keeps an operator's signed decision that no attempt up to fence happened.
+// It must cover the newest call. Afterwards the action counts as not started, and
+// the attempts it covers are closed.
 func (r *Record) Decide(action fleet.ActionID, fence uint64, signed []byte) error {
-	if r.State != None && r.State != Unknown && r.State != NotStarted {
-		return r.refuse("decide")
+	if r.State != None && r.State != NotStarted && r.State != Unknown || fence < r.Called {
+		return r.refuse("decided")
 	}
-	if r.State == None {
-		r.Action, r.State = action, NotStarted
-	}
+	r.Action, r.State = action, NotStarted
 	if fence > r.Decided {
 		r.Decided = fence
 		r.Decisions = append(r.Decisions, slices.Clone(signed))
 	}
+	r.shut(fence, Refusal{Check: 6, Code: "host.decided", Why: "an operator decided that it did not happen"})
 	return nil
 }
 
@@ -250,10 +247,10 @@ func (r *Record) refuse(wanted string) error {
 	if state == None {
 		state = "nothing"
 	}
-	e := fleet.Errorf(fleet.Conflict, "journal.transition", "the action cannot go to %s", wanted)
+	e := fleet.Errorf(fleet.Conflict, CodeTransition, "the action cannot go to %s", wanted)
 	return e.Because("the journal says %s (fence %d, closed %d, called %d)", state, r.Fence, r.Closed, r.Called)
 }
 
 func fenceLost(why string) error {
-	return fleet.Errorf(fleet.FenceLost, "journal.fence", "the attempt is superseded").Because("%s", why)
+	return fleet.Errorf(fleet.FenceLost, CodeFence, "the attempt is superseded").Because("%s", why)
 }
