@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/aipfleet/aipfleet/pkg/fairness"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+)
+
+// Metrics are aipd's own. Their labels are closed sets: no tenant, no identity of
+// anything, whatever the traffic (G18).
+type Metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	attempts *prometheus.HistogramVec
+	resolved *prometheus.CounterVec
+	now      func() time.Time
+}
+
+// NewMetrics makes the metrics; load reports the scheduler's.
+func NewMetrics(now func() time.Time, load func() fairness.Load) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), now: now,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aipd_http_requests_total", Help: "HTTP requests by route and status.",
+		}, []string{"route", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "aipd_http_request_seconds", Help: "Duration of HTTP requests by route.", Buckets: prometheus.DefBuckets,
+		}, []string{"route"}),
+		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "aipd_attempt_seconds", Help: "Duration of attempts by settlement outcome.", Buckets: prometheus.DefBuckets,
+		}, []string{"outcome"}),
+		resolved: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aipd_reconciled_total", Help: "Uncertain attempts decided, by resolution.",
+		}, []string{"resolution"}),
+	}
+	gauge := func(name, help string, value func(fairness.Load) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(load()) })
+	}
+	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.resolved, collectors.NewGoCollector(),
+		gauge("aipd_actions_in_flight", "Actions that hold a permit.", func(l fairness.Load) float64 { return float64(l.InFlight) }),
+		gauge("aipd_actions_queued", "Actions that wait for a permit.", func(l fairness.Load) float64 { return float64(l.Queued) }),
+		gauge("aipd_actions_queued_bytes", "Bytes of waiting inputs.", func(l fairness.Load) float64 { return float64(l.QueuedBytes) }),
+	)
+	return m
+}
+
+// Attempt counts one settled attempt.
+func (m *Metrics) Attempt(outcome fleet.Outcome, took time.Duration) {
+	m.attempts.WithLabelValues(string(outcome)).Observe(took.Seconds())
+}
+
+// Resolved counts one decided uncertain attempt.
+func (m *Metrics) Resolved(resolution fleet.Resolution) {
+	m.resolved.WithLabelValues(string(resolution)).Inc()
+}
+
+func (m *Metrics) handler() http.HandlerFunc {
+	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return h.ServeHTTP
+}
+
+// status remembers what was answered.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// observe counts requests under the route's pattern, never under its path.
+func (m *Metrics) observe(pattern string, h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, out := m.now(), &status{ResponseWriter: w, code: http.StatusOK}
+		h(out, r)
+		m.requests.WithLabelValues(pattern, strconv.Itoa(out.code)).Inc()
+		m.seconds.WithLabelValues(pattern).Observe(m.now().Sub(began).Seconds())
+	})
+}
