@@ -26,7 +26,9 @@ func (h *Host) checkFence(d *delivery, r journal.Record) *refusal {
 	if err := probe.See(d.route.Fence); err != nil {
 		return lost(reason(err))
 	}
-	if epoch := h.cfg.Lease.Standing().Epoch; epoch != 0 && epoch != d.route.LeaseEpoch {
+	// Only an older epoch is over for good. A newer one may still reach this host:
+	// its lease answer is on the way, so check 7 refuses that attempt and closes it.
+	if epoch := h.cfg.Lease.Standing().Epoch; d.route.LeaseEpoch < epoch {
 		return lost(fmt.Sprintf("the attempt was reserved under lease epoch %d, this host holds %d", d.route.LeaseEpoch, epoch))
 	}
 	return nil
@@ -65,7 +67,10 @@ func (h *Host) admission() []func(context.Context, *delivery, journal.Record) *r
 }
 
 // checkReady is check 7: the lease is trusted by the own clock, the connector is up.
-func (h *Host) checkReady(ctx context.Context, _ *delivery, _ journal.Record) *refusal {
+func (h *Host) checkReady(ctx context.Context, d *delivery, _ journal.Record) *refusal {
+	if d.route.LeaseEpoch > h.cfg.Lease.Standing().Epoch {
+		return refuse(CodeNotReady, "the attempt is of a newer lease than this host knows of")
+	}
 	if err := h.Ready(ctx); err != nil {
 		return refuse(CodeNotReady, err.Error())
 	}

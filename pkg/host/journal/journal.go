@@ -214,3 +214,8 @@ func readError(err error) error {
 	}
 	return fleet.Errorf(fleet.Internal, "journal.read", "the journal cannot be read").Caused(err)
 }
+
+// CopyTo writes a consistent copy of the file, as it would be found after a crash now.
+func (j *Journal) CopyTo(path string) error {
+	return readError(j.db.View(func(tx *bolt.Tx) error { return tx.CopyFile(path, 0o600) }))
+}
