@@ -80,7 +80,7 @@ func (r Record) Reopen(owner string, timeout time.Duration, now time.Time) (Reco
 		return r, fleet.Errorf(fleet.Conflict, CodeTransition, "action %s cannot be run again", r.ID).
 			Because("it is %s", r.State)
 	}
-	r.Owner, r.Timeout, r.Deadline = owner, timeout, now.Add(timeout)
+	r.Owner, r.Timeout, r.Deadline = owner, timeout, micro(now.Add(timeout))
 	r.Runs, r.Problem, r.CancelRequested = r.Runs+1, nil, false
 	return r.move(Accepted)
 }

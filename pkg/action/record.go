@@ -98,11 +98,15 @@ func NewRecord(s Submission, now time.Time) (Record, error) {
 	if s.ID.IsZero() || s.Tenant.IsZero() || s.Capability.IsZero() || s.Owner == "" || s.Timeout <= 0 {
 		return Record{}, fleet.Invalidf(CodeSubmission, "the submission is not complete")
 	}
+	now = micro(now)
 	return Record{
 		Submission: s, Content: content, State: Accepted, Revision: 1, Runs: 1,
-		CreatedAt: now, UpdatedAt: now, Deadline: now.Add(s.Timeout),
+		CreatedAt: now, UpdatedAt: now, Deadline: micro(now.Add(s.Timeout)),
 	}, nil
 }
+
+// micro cuts a time to what every store keeps: UTC, microseconds.
+func micro(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // Codes of this package's refusals.
 const (

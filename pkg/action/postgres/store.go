@@ -1,0 +1,190 @@
+package postgres
+
+import (
+	"context"
+	_ "embed" // SQL files
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/aipfleet/aipfleet/pkg/action"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+)
+
+//go:embed submit.sql
+var submitSQL string
+
+//go:embed get.sql
+var getSQL string
+
+//go:embed taken.sql
+var takenSQL string
+
+//go:embed advance.sql
+var advanceSQL string
+
+//go:embed renew.sql
+var renewSQL string
+
+//go:embed leave.sql
+var leaveSQL string
+
+//go:embed claim.sql
+var claimSQL string
+
+// Store is an action.Store in PostgreSQL. Use New.
+type Store struct {
+	db  *pgxpool.Pool
+	now func() time.Time
+}
+
+// New makes a store on a pool of aip_data. The caller has checked schema and role,
+// and closes the pool. now is the clock by which deadlines are set: that of the
+// process that also keeps them.
+func New(db *pgxpool.Pool, now func() time.Time) *Store { return &Store{db: db, now: now} }
+
+var _ action.Store = (*Store)(nil)
+
+// Submit implements action.Store.
+func (s *Store) Submit(ctx context.Context, submission action.Submission) (action.Record, bool, error) {
+	r, err := action.NewRecord(submission, s.now())
+	if err != nil {
+		return action.Record{}, false, err
+	}
+	err = s.db.QueryRow(ctx, submitSQL, r.ID.String(), r.Tenant.String(), r.Capability.String(), r.Principal, []byte(r.Input),
+		r.IdempotencyKey, r.Mode, r.Content.String(), r.Owner, r.Timeout.Microseconds(), r.Deadline).Scan(&r.CreatedAt)
+	switch {
+	case err == nil:
+		r.CreatedAt = r.CreatedAt.UTC()
+		r.UpdatedAt = r.CreatedAt
+		return r, true, nil
+	case errors.Is(err, pgx.ErrNoRows):
+		old, err := s.holder(ctx, r)
+		return old, false, err
+	}
+	return action.Record{}, false, writeError("action.submit", "the action could not be stored", err)
+}
+
+// holder reads what has the id or the key of a submission, and refuses if it is
+// something else.
+func (s *Store) holder(ctx context.Context, r action.Record) (action.Record, error) {
+	var id, tenant string
+	err := s.db.QueryRow(ctx, takenSQL, r.ID.String(), r.Tenant.String(), r.Capability.String(), r.IdempotencyKey).Scan(&id, &tenant)
+	if errors.Is(err, pgx.ErrNoRows) { // rows are never deleted
+		return action.Record{}, fleet.Errorf(fleet.Contended, "action.submit", "the action is being submitted by somebody else")
+	}
+	if err != nil {
+		return action.Record{}, readError("action.submit", "the action could not be read", err)
+	}
+	what := "the idempotency key"
+	if id == r.ID.String() {
+		what = "the action id"
+	}
+	if tenant != r.Tenant.String() {
+		return action.Record{}, action.ConflictError(what)
+	}
+	parsed, err := fleet.ParseActionID(id)
+	if err != nil {
+		return action.Record{}, err
+	}
+	old, err := s.Get(ctx, r.Tenant, parsed)
+	if err == nil && old.Content != r.Content {
+		return action.Record{}, action.ConflictError(what)
+	}
+	return old, err
+}
+
+// Get implements action.Store.
+func (s *Store) Get(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID) (action.Record, error) {
+	r, err := scan(s.db.QueryRow(ctx, getSQL, id.String(), tenant.String()))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return action.Record{}, action.NotFoundError(id)
+	}
+	if err != nil {
+		return action.Record{}, readError("action.get", "the action could not be read", err)
+	}
+	return r, nil
+}
+
+// Advance implements action.Store. One statement compares and sets; when it changes
+// nothing, a read tells why.
+func (s *Store) Advance(ctx context.Context, next action.Record) (action.Record, error) {
+	if next.State.Final() != (len(next.Result) > 0) {
+		return action.Record{}, action.CheckAdvance(next, next)
+	}
+	var from []string
+	for _, state := range action.States() {
+		if action.CanMove(state, next.State) {
+			from = append(from, string(state))
+		}
+	}
+	var result []byte
+	if next.State.Final() {
+		result = next.Result
+	}
+	problem, err := problemText(next.Problem)
+	if err != nil {
+		return action.Record{}, err
+	}
+	err = s.db.QueryRow(ctx, advanceSQL, next.ID.String(), next.Tenant.String(), int64(next.Revision), from, string(next.State),
+		int64(next.Runs), int64(next.Fence), next.Unsettled, next.CancelRequested, next.Owner, next.Timeout.Microseconds(),
+		next.Deadline, next.Evidence.String(), problem, result).Scan(&next.Revision, &next.UpdatedAt)
+	switch {
+	case err == nil:
+		next.UpdatedAt = next.UpdatedAt.UTC()
+		return next, nil
+	case errors.Is(err, pgx.ErrNoRows):
+		return action.Record{}, s.whyNot(ctx, next)
+	}
+	return action.Record{}, writeError("action.advance", "the action could not be changed", err)
+}
+
+func (s *Store) whyNot(ctx context.Context, next action.Record) error {
+	old, err := s.Get(ctx, next.Tenant, next.ID)
+	if err != nil {
+		return err
+	}
+	if old.Revision == next.Revision {
+		if err := action.CheckAdvance(old, next); err != nil {
+			return err
+		}
+	}
+	return action.MovedError(next.ID)
+}
+
+// Claim implements action.Store.
+func (s *Store) Claim(ctx context.Context, claim action.Claim) ([]action.Record, error) {
+	if claim.Hold <= 0 {
+		_, err := s.db.Exec(ctx, leaveSQL, claim.Owner)
+		return nil, writeError("action.owner", "the owner's lease could not be ended", err)
+	}
+	if _, err := s.db.Exec(ctx, renewSQL, claim.Owner, claim.Hold.Microseconds()); err != nil {
+		return nil, writeError("action.owner", "the owner's lease could not be renewed", err)
+	}
+	if claim.Limit <= 0 {
+		return nil, nil
+	}
+	rows, err := s.db.Query(ctx, claimSQL, claim.Owner, claim.Limit)
+	if err != nil {
+		return nil, writeError("action.claim", "orphaned actions could not be claimed", err)
+	}
+	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (action.Record, error) { return scan(row) })
+	if err != nil {
+		return nil, writeError("action.claim", "orphaned actions could not be claimed", err)
+	}
+	return claimed, nil
+}
+
+func problemText(p *action.Problem) (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", fleet.Errorf(fleet.Internal, "action.problem", "the problem cannot be written").Caused(err)
+	}
+	return string(text), nil
+}

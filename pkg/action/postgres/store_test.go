@@ -1,0 +1,82 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/aipfleet/aipfleet/pkg/action/actiontest"
+	"github.com/aipfleet/aipfleet/pkg/action/postgres"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
+	registrypg "github.com/aipfleet/aipfleet/pkg/registry/postgres"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
+)
+
+const password = "a password of this test"
+
+func TestMain(m *testing.M) { os.Exit(pgclustertest.Main(m)) }
+
+// open gives a pool of aip_data on a database of its own, checked as aipd checks it,
+// and the administrator's URL.
+func open(t *testing.T) (*pgxpool.Pool, string) {
+	t.Helper()
+	cluster := pgclustertest.Shared(t)
+	template := pgclustertest.Template(t, "registry", func(ctx context.Context, admin string) error {
+		p := migrate.Passwords{Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password}
+		return migrate.Init(ctx, admin, p)
+	})
+	db := pgclustertest.NewDatabase(t, template)
+	pool, err := pgxpool.New(t.Context(), cluster.DSN(registrypg.RoleData, password, db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if err := registrypg.CheckSchema(t.Context(), pool, registrypg.RoleData); err != nil {
+		t.Fatal(err)
+	}
+	return pool, cluster.AdminDSN(db)
+}
+
+func exec(t *testing.T, url, statement string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStore(t *testing.T) {
+	actiontest.Run(t, func(t *testing.T) actiontest.Harness {
+		pool, admin := open(t)
+		offset := time.Duration(0)
+		elapse := func(t *testing.T, d time.Duration) { // the registry's clock may be set by a test
+			offset += d
+			exec(t, admin, fmt.Sprintf(`CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+				AS 'SELECT pg_catalog.clock_timestamp() + %d * interval ''1 microsecond'''`, offset.Microseconds()))
+		}
+		return actiontest.Harness{Store: postgres.New(pool, time.Now), Elapse: elapse}
+	})
+}
+
+// TestGrants_G44_ResultsAndSubmissionsAreInsertOnly: no code path can rewrite them,
+// because the role may not.
+func TestGrants_G44_ResultsAndSubmissionsAreInsertOnly(t *testing.T) {
+	pool, _ := open(t)
+	for _, statement := range []string{
+		"UPDATE aip.action_result SET document = 'x'", "DELETE FROM aip.action_result",
+		"UPDATE aip.action SET input = 'x'", "DELETE FROM aip.action", "DELETE FROM aip.action_state",
+	} {
+		if _, err := pool.Exec(t.Context(), statement); err == nil {
+			t.Errorf("aip_data may: %s", statement)
+		}
+	}
+}
