@@ -105,8 +105,8 @@ func TestFleet_G38_TheToolsWithEffectsAndTheReconcileToolAreBound(t *testing.T) 
 		bound[b.Capability.String()]++
 	}
 	for _, tool := range []string{desk.OpenTicketTool, desk.CommentTicketTool, desk.CloseTicketTool, "get_ticket", "list_tickets", "find_operation"} {
-		if bound["desk:"+tool] != 2 {
-			t.Errorf("desk:%s is bound %d times, want once for each tenant", tool, bound["desk:"+tool])
+		if bound["ticketdesk:"+tool] != 2 {
+			t.Errorf("ticketdesk:%s is bound %d times, want once for each tenant", tool, bound["ticketdesk:"+tool])
 		}
 	}
 }
