@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 for fleet in .run/*/; do
 	[ -d "$fleet" ] || continue
 	if [ -x bin/aipctl ]; then
-		bin/aipctl dev down --dir "$fleet"
+		bin/aipctl dev down --purge --dir "$fleet"
 	elif [ -n "$(find "$fleet" -name postmaster.pid -print -quit)" ]; then
 		printf 'error[clean.running]: a fleet in %s may be running, and bin/aipctl is gone\nnext: make build, then make clean\n' "$fleet" >&2
 		exit 1
