@@ -12,14 +12,14 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
-// indexFile is the first entry of an archive. Its digest is the package's.
+// indexFile is the first entry of an archive.
 const (
 	indexFile   = "package.json"
 	indexFormat = "aipfleet.package/v1"
 )
 
-// packageIndex lists a package. In its canonical form it is what the package
-// digest is computed over.
+// packageIndex lists a package; it stands for the artifact, whose bytes an archive
+// does not hold.
 type packageIndex struct {
 	Format   string       `json:"format"`
 	Artifact indexEntry   `json:"artifact"`
@@ -51,9 +51,13 @@ func (p *Package) index() []byte {
 }
 
 // Archive is the package without the artifact's bytes, as a tar that is a
-// function of the package's content alone. The registry keeps it, so that the
-// admission can be decided again (G35).
-func (p *Package) Archive() ([]byte, error) {
+// function of the package's content alone: its index, then every other file by
+// name. Its digest is the package's. The registry keeps it, so that the admission
+// can be decided again (G35).
+func (p *Package) Archive() []byte { return slices.Clone(p.archive) }
+
+// seal writes the archive and takes its digest.
+func (p *Package) seal() error {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	write := func(name string, data []byte) error {
@@ -64,27 +68,31 @@ func (p *Package) Archive() ([]byte, error) {
 		return err
 	}
 	if err := write(indexFile, p.index()); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
 		if err := write(name, p.files[name]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, err
+		return err
 	}
-	return out.Bytes(), nil
+	p.archive = out.Bytes()
+	p.digest = fleet.DigestBytes(p.archive)
+	return nil
 }
 
-// ReadArchive reads what Archive wrote. The artifact's digest is taken from the
-// index, its bytes are absent; everything else is checked as in ReadPackage.
+// ReadArchive reads what Archive wrote, and nothing that differs from it in a
+// single byte. The artifact's digest is taken from the index, its bytes are
+// absent; everything else is checked as in ReadPackage.
 func ReadArchive(data []byte, limits Limits) (*Package, []Finding) {
+	const satisfy = "export the package again from the registry"
 	var found findings
 	p := &Package{limits: limits.tightened(), files: map[string][]byte{}}
 	index, err := p.untar(data)
 	if err != nil {
-		found.addError("package.archive", "archive", "export the package again from the registry", err)
+		found.addError("package.archive", "archive", satisfy, err)
 		return nil, found
 	}
 	p.parse(&found)
@@ -92,10 +100,8 @@ func ReadArchive(data []byte, limits Limits) (*Package, []Finding) {
 		return nil, found
 	}
 	p.artifact = artifact{spec: p.release.Artifact, digest: index.Artifact.Digest, size: index.Artifact.Size}
-	p.digest = fleet.DigestBytes(p.index())
-	raw, err := envelope.CanonicalOf(index)
-	if err != nil || fleet.DigestBytes(raw) != p.digest {
-		found.add("package.archive", indexFile, "export the package again from the registry", "the index does not list the files of the archive")
+	if err := p.seal(); err != nil || !bytes.Equal(p.archive, data) {
+		found.add("package.archive", indexFile, satisfy, "the archive is not written as the fleet writes it, or its index does not list its files")
 		return nil, found
 	}
 	return p, nil

@@ -144,7 +144,7 @@ func copyFile(root *os.Root, f artifactFile, sum io.Writer, dir string, exec boo
 	if n != f.size {
 		return fleet.Errorf(fleet.NotAdmitted, "artifact.digest", "artifact file %s changed while it was read", fleet.Printable(f.name, 200))
 	}
-	return seal(out, exec)
+	return protect(out, exec)
 }
 
 func createBelow(dir, name string) (*os.File, error) {
@@ -157,8 +157,8 @@ func createBelow(dir, name string) (*os.File, error) {
 	return os.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// seal makes a written file durable and read-only for its owner alone.
-func seal(out io.Writer, exec bool) error {
+// protect makes a written file durable and read-only for its owner alone.
+func protect(out io.Writer, exec bool) error {
 	file, ok := out.(*os.File)
 	if !ok {
 		return nil

@@ -70,7 +70,7 @@ func (v Evaluator) Evaluate(r Request) (Verified, []Finding) {
 	if len(e.found) > 0 {
 		return Verified{}, e.found
 	}
-	return e.verified(r)
+	return e.verified(r), nil
 }
 
 // checkEvidence walks the slots in their order.

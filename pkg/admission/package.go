@@ -19,6 +19,7 @@ type Package struct {
 	manifest       fleet.Manifest
 	manifestDigest fleet.Digest
 	artifact       artifact
+	archive        []byte
 	digest         fleet.Digest
 	limits         Limits
 }
@@ -60,7 +61,10 @@ func ReadPackage(dir string, limits Limits) (*Package, []Finding) {
 	if len(found) > 0 {
 		return nil, found
 	}
-	p.digest = fleet.DigestBytes(p.index())
+	if err := p.seal(); err != nil {
+		found.addError("package.unreadable", ".", "report this", err)
+		return nil, found
+	}
 	return p, nil
 }
 
@@ -81,10 +85,10 @@ func (p *Package) ArtifactDigest() fleet.Digest { return p.artifact.digest }
 // any time: run what ExtractArtifact wrote instead.
 func (p *Package) ArtifactPath() string { return p.release.Artifact.Path }
 
-// Digest names the whole package, evidence and deployment included: SHA-256 of
-// its index, which lists every file but the artifact's by path, size and digest, and
-// the artifact as one entry. Signatures are over the artifact and what is
-// bound to it, never over this digest, because they are part of it.
+// Digest names the whole package, evidence and deployment included: it is the
+// SHA-256 of Archive, in which the artifact stands by its digest. Signatures are
+// over the artifact and what is bound to it, never over this digest, because they
+// are part of it.
 func (p *Package) Digest() fleet.Digest { return p.digest }
 
 // File returns a document of the package by its name in it, or false.

@@ -82,13 +82,9 @@ func TestPackage_G28_DirectoryArtifactIsOneDeterministicDigest(t *testing.T) {
 
 func TestPackage_G35_ArchiveReadsBackAsTheSamePackage(t *testing.T) {
 	p := openPackage(t, writeFiles(t, baseFiles()))
-	archive, err := p.Archive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := p.Archive()
-	if err != nil || string(archive) != string(again) {
-		t.Fatal("the archive is not deterministic")
+	archive := p.Archive()
+	if fleet.DigestBytes(archive) != p.Digest() {
+		t.Fatal("the package digest is not that of the archive")
 	}
 	back, found := admission.ReadArchive(archive, admission.Limits{})
 	if len(found) > 0 {

@@ -53,12 +53,7 @@ func (v Verified) ChangeSet(actor, reason string) (registry.ChangeSet, error) {
 }
 
 // verified assembles what the checks proved.
-func (e *evaluation) verified(r Request) (Verified, []Finding) {
-	archive, err := e.pkg.Archive()
-	if err != nil {
-		e.found.addError("package.archive", ".", "report this", err)
-		return Verified{}, e.found
-	}
+func (e *evaluation) verified(r Request) Verified {
 	release := e.pkg.release
 	evidence, signers := map[string]fleet.Digest{}, map[string]string{}
 	for _, d := range e.documents {
@@ -76,8 +71,8 @@ func (e *evaluation) verified(r Request) (Verified, []Finding) {
 				TrustRevision: r.TrustRevision, Qualified: true,
 			},
 		},
-		kind: e.connectorType(), report: e.report(r), archive: archive, related: e.relations, again: e.repeated,
-	}, nil
+		kind: e.connectorType(), report: e.report(r), archive: e.pkg.Archive(), related: e.relations, again: e.repeated,
+	}
 }
 
 // uniqueSlot names the second document of a slot "slot.2", and so on.
