@@ -188,3 +188,18 @@ func TestLicence_G33_Expressions(t *testing.T) {
 		}
 	}
 }
+
+func TestPolicy_G33_TheExampleIsValid(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "examples", "ticketdesk", "policy.yaml"))
+	must(t, err)
+	b := newBench(t)
+	text := string(data)
+	for name, key := range map[string]string{"PUBLISHER": "release", "BUILDER": "build"} {
+		text = strings.Replace(text, "${"+name+"_PUBLIC_KEY}", strings.ReplaceAll(b.public[key], "\n", `\n`), 1)
+	}
+	policy, err := admission.ParsePolicy([]byte(text))
+	must(t, err)
+	if got := policy.Slots(); !slices.Equal(got, []string{"signature", "provenance", "sbom"}) {
+		t.Errorf("slots %v", got)
+	}
+}
