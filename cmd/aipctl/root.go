@@ -1,10 +1,49 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	"github.com/aipfleet/aipfleet/cmd/aipctl/about"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/action"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/apply"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/bind"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/describe"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/doctor"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/drain"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/events"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/get"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/reconcile"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/registrycmd"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/release"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/route"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/target"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/transition"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/wait"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
 // root assembles the command tree.
-func root(a *app.App) *cobra.Command { return a.Root() }
+func root(a *app.App) *cobra.Command {
+	verify := func(ctx context.Context, t app.Target) ([]string, error) {
+		url, err := a.DatabaseURL(t, app.ReadOnly)
+		if err != nil {
+			return nil, err
+		}
+		return migrate.Verify(ctx, url)
+	}
+	r := a.Root(
+		get.Command(a), describe.Command(a), route.Command(a), events.Command(a), events.AuditCommand(a),
+		wait.Command(a), doctor.Command(a, verify),
+		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
+		drain.Command(a), drain.UndrainCommand(a),
+		action.Command(a), reconcile.Command(a),
+		release.Command(a),
+		registrycmd.Command(a), target.Command(a),
+	)
+	r.AddCommand(transition.Commands(a)...)
+	r.AddCommand(about.Commands(a)...)
+	return r
+}

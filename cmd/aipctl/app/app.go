@@ -148,7 +148,7 @@ func (a *App) Root(commands ...*cobra.Command) *cobra.Command {
 // Run executes the command line and returns the exit code. Errors are printed here.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	a.Output = scanOutput(args, a.Output)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take those of the process
 	err := unknownCommand(root, args)
 	if err == nil {
 		err = root.ExecuteContext(ctx)

@@ -176,6 +176,6 @@ func (o *Options) print(events []registry.Event, revision uint64) error {
 		return err
 	}
 	return o.App.Print(app.View{Kind: n.Kind, Revision: revision, Items: app.Items(events),
-		Name:  func(item any) string { return item.(registry.Event).Subject },
+		Name:  func(item any) string { e, _ := item.(registry.Event); return e.Subject },
 		Table: func(bool) app.Table { return n.Table(o.App, records, columns) }})
 }

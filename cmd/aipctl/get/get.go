@@ -82,6 +82,9 @@ func (o *Options) bind(cmd *cobra.Command) {
 
 // Run lists and prints.
 func (o *Options) Run(ctx context.Context) error {
+	if o.Noun == noun.Actions().Plural || o.Noun == noun.Actions().Single {
+		return o.actions(ctx)
+	}
 	n, err := noun.Find(o.Noun)
 	if err != nil {
 		return err
@@ -106,16 +109,29 @@ func (o *Options) Run(ctx context.Context) error {
 	if len(o.IDs) > 0 && len(records) == 0 {
 		return Missing(n, o.IDs)
 	}
+	if o.All {
+		page.Next = ""
+	}
+	return o.finish(n, page, records, chosen{where, columns})
+}
+
+// chosen is what to keep of the records and what to show of them.
+type chosen struct {
+	where   noun.Where
+	columns []noun.Column
+}
+
+func (o *Options) finish(n noun.Noun, page registry.Records, records []noun.Record, c chosen) error {
 	kept := records[:0:0]
 	for _, r := range records {
-		if where.Match(r, o.App.Now()) {
+		if c.where.Match(r, o.App.Now()) {
 			kept = append(kept, r)
 		}
 	}
 	if err := n.Sort(kept, o.SortBy); err != nil {
 		return err
 	}
-	return o.print(n, page, kept, columns)
+	return o.print(n, page, kept, c.columns)
 }
 
 // Missing is the error for ids that name no record.
@@ -187,17 +203,12 @@ func (o *Options) parseIDs(s *registry.Selection) (err error) {
 }
 
 func (o *Options) print(n noun.Noun, page registry.Records, records []noun.Record, columns []noun.Column) error {
-	names := map[int]string{}
-	items := make([]any, len(records))
+	items, names := make([]any, len(records)), make([]string, len(records))
 	for i, r := range records {
 		items[i], names[i] = r.Item, n.Name(r)
 	}
-	next := page.Next
-	if o.All {
-		next = ""
-	}
 	view := app.View{
-		Kind: n.Kind, Revision: page.Revision, NextPage: next, Items: items,
+		Kind: n.Kind, Revision: page.Revision, NextPage: page.Next, Items: items,
 		Table: func(bool) app.Table { return n.Table(o.App, records, columns) },
 	}
 	at := 0
