@@ -187,3 +187,11 @@ func (h *Host) Serviceable(ctx context.Context) error {
 	}
 	return h.cfg.Connector.Health(ctx)
 }
+
+// Report is what a heartbeat says of the host.
+func (h *Host) Report(ctx context.Context) lifecycle.Report {
+	ready := h.Serviceable(ctx) == nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return lifecycle.Report{InFlight: uint32(h.inFlight), Ready: ready, Draining: h.draining}
+}

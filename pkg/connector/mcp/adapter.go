@@ -47,10 +47,12 @@ type Config struct {
 
 // Adapter is a connector whose tools live in a child process.
 type Adapter struct {
-	cfg    Config
-	byCap  map[fleet.CapabilityID]fleet.Implementation
-	cancel context.CancelFunc
-	done   chan struct{}
+	cfg   Config
+	byCap map[fleet.CapabilityID]fleet.Implementation
+	quit  chan struct{} // closed by Close
+	done  chan struct{} // closed when the supervisor ended, or never began
+	once  sync.Once
+	begin sync.Once
 
 	mu      sync.Mutex
 	child   *child // nil while none is up
@@ -59,23 +61,24 @@ type Adapter struct {
 	starts  int
 }
 
-// Start begins to supervise the child and returns at once; Health tells when it is
-// up. Close ends it.
-func Start(cfg Config) *Adapter {
+// New makes an adapter. It starts nothing: until Start it is not healthy.
+func New(cfg Config) *Adapter {
 	if cfg.Patience <= 0 {
 		cfg.Patience = 10 * time.Second
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	a := &Adapter{
-		cfg: cfg, byCap: map[fleet.CapabilityID]fleet.Implementation{}, cancel: cancel,
+		cfg: cfg, byCap: map[fleet.CapabilityID]fleet.Implementation{}, quit: make(chan struct{}),
 		done: make(chan struct{}), changed: make(chan struct{}), health: starting("it was not started yet"),
 	}
 	for _, i := range cfg.Manifest.Implementations {
 		a.byCap[i.Capability] = i
 	}
-	go a.supervise(ctx)
 	return a
 }
+
+// Start begins to supervise the child and returns at once; Health tells when it is
+// up. Further calls do nothing.
+func (a *Adapter) Start() { a.begin.Do(func() { go a.supervise() }) }
 
 func starting(why string) error {
 	return fleet.Errorf(fleet.Unavailable, CodeStarting, "the connector is not up").Because("%s", why)
@@ -84,7 +87,8 @@ func starting(why string) error {
 // Close ends the child: its input is closed first, then it is told, then killed.
 // It waits for the end.
 func (a *Adapter) Close() {
-	a.cancel()
+	a.begin.Do(func() { close(a.done) })
+	a.once.Do(func() { close(a.quit) })
 	<-a.done
 }
 
@@ -140,9 +144,18 @@ const (
 	stayed     = time.Minute // a child that ran this long starts the pauses anew
 )
 
-// supervise keeps one child running until ctx ends.
-func (a *Adapter) supervise(ctx context.Context) {
+// supervise keeps one child running until Close.
+func (a *Adapter) supervise() {
 	defer close(a.done)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-a.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	pause := firstPause
 	for {
 		began := a.cfg.Now()

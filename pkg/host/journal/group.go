@@ -21,7 +21,7 @@ type Change struct {
 	// Message, when set, is remembered in the same transaction.
 	Message *Message
 
-	epoch uint64
+	noteKey, noteText string
 }
 
 type pending struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -194,18 +195,47 @@ func (j *Journal) Holder(capability fleet.CapabilityID, key string) (fleet.Actio
 
 // LastEpoch is the lease epoch that was last saved; 0 when none was.
 func (j *Journal) LastEpoch() (uint64, error) {
-	var epoch uint64
-	err := j.db.View(func(tx *bolt.Tx) error {
-		epoch = readEpoch(tx)
-		return nil
-	})
+	text, err := j.note(keyEpoch)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	epoch, err := strconv.ParseUint(text, 10, 64)
 	return epoch, readError(err)
 }
 
 // SaveEpoch keeps the epoch of the newest lease.
 func (j *Journal) SaveEpoch(ctx context.Context, epoch uint64) error {
-	_, err := j.Apply(ctx, Change{epoch: epoch})
+	return j.keep(ctx, keyEpoch, strconv.FormatUint(epoch, 10))
+}
+
+// Admitted is the digest of the artifact for which a lease was last granted; zero
+// when none was.
+func (j *Journal) Admitted() (fleet.Digest, error) {
+	text, err := j.note(keyAdmitted)
+	if err != nil || text == "" {
+		return fleet.Digest{}, err
+	}
+	digest, err := fleet.ParseDigest(text)
+	return digest, readError(err)
+}
+
+// SaveAdmitted keeps the digest of the artifact for which a lease was granted.
+func (j *Journal) SaveAdmitted(ctx context.Context, digest fleet.Digest) error {
+	return j.keep(ctx, keyAdmitted, digest.String())
+}
+
+func (j *Journal) keep(ctx context.Context, key, text string) error {
+	_, err := j.Apply(ctx, Change{noteKey: key, noteText: text})
 	return err
+}
+
+func (j *Journal) note(key string) (string, error) {
+	var text string
+	err := j.db.View(func(tx *bolt.Tx) error {
+		text = string(bucket(tx, nameMeta).Get([]byte(key)))
+		return nil
+	})
+	return text, readError(err)
 }
 
 func readError(err error) error {

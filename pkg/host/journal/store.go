@@ -18,6 +18,7 @@ const (
 	keyFormat    = "format"
 	keyIdentity  = "journal_id"
 	keyEpoch     = "last_epoch"
+	keyAdmitted  = "admitted_artifact"
 
 	nameMeta     = "meta"
 	nameActions  = "actions"  // action id -> Record
@@ -117,8 +118,8 @@ func (p *pending) apply(tx *bolt.Tx, now time.Time) (refused, broken error) {
 			return nil, err
 		}
 	}
-	if c.epoch > 0 {
-		return nil, bucket(tx, nameMeta).Put([]byte(keyEpoch), binary.BigEndian.AppendUint64(nil, c.epoch))
+	if c.noteKey != "" {
+		return nil, bucket(tx, nameMeta).Put([]byte(c.noteKey), []byte(c.noteText))
 	}
 	return nil, nil
 }
@@ -242,12 +243,4 @@ func readMessageAt(messages *bolt.Bucket, id []byte) (Message, bool, error) {
 	var m Message
 	err := json.Unmarshal(data, &m)
 	return m, err == nil, err
-}
-
-func readEpoch(tx *bolt.Tx) uint64 {
-	data := bucket(tx, nameMeta).Get([]byte(keyEpoch))
-	if len(data) != 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(data)
 }
