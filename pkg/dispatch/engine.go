@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/action"
@@ -45,6 +46,7 @@ type Engine struct {
 	stopped chan struct{} // closed when Run takes no more jobs
 	flights flights
 	news    news
+	lease   atomic.Int64 // when the owner's lease was last asked for and given, Unix nanoseconds
 }
 
 // job is one action to run.
@@ -154,13 +156,24 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
+// Alive is nil while this engine holds its owner's lease; otherwise its actions may
+// be taken over by others.
+func (e *Engine) Alive(context.Context) error {
+	if since := e.Now().Sub(time.Unix(0, e.lease.Load())); since >= e.Hold {
+		return fleet.Errorf(fleet.Unavailable, "dispatch.lease", "the action store has not been reached for too long")
+	}
+	return nil
+}
+
 // claim renews the lease and takes over at most limit actions. One that is begun
 // already is not refused for load: without a place in the schedule it runs at once.
 func (e *Engine) claim(ctx context.Context, limit int) error {
+	asked := e.Now()
 	claimed, err := e.Store.Claim(ctx, action.Claim{Owner: e.Owner, Hold: e.Hold, Limit: limit})
 	if err != nil {
 		return err
 	}
+	e.lease.Store(asked.UnixNano())
 	for _, r := range claimed {
 		e.Log.InfoContext(ctx, "taking over an action", "action", r.ID.String(), "state", string(r.State))
 		ticket, err := e.Scheduler.Enqueue(fairness.Request{Tenant: r.Tenant, Capability: r.Capability, Bytes: int64(len(r.Input))})
