@@ -194,9 +194,9 @@ func (a *Adapter) runOnce(ctx context.Context) error {
 		a.set(c, nil)
 	}
 	select {
-	case <-c.gone:
-		a.set(nil, starting("its process ended"))
-		return starting("its process ended")
+	case <-c.mute:
+		a.set(nil, starting("its process ended, or stopped speaking"))
+		return starting("its process ended, or stopped speaking")
 	case <-ctx.Done():
 		a.set(nil, fleet.Errorf(fleet.Unavailable, CodeClosed, "the connector is closed"))
 		return ctx.Err()

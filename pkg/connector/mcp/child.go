@@ -25,6 +25,7 @@ type child struct {
 	session *sdk.ClientSession
 	scrub   scrubber
 	gone    chan struct{} // closed when the process was reaped
+	mute    chan struct{} // closed when the session ended
 }
 
 // startChild makes the program ready, starts it and greets it.
@@ -50,6 +51,11 @@ func (a *Adapter) startChild(ctx context.Context) (*child, error) {
 		c.end()
 		return nil, starting("it does not speak MCP: " + fleet.Printable(err.Error(), 300))
 	}
+	c.mute = make(chan struct{})
+	go func() {
+		defer close(c.mute)
+		_ = c.session.Wait()
+	}()
 	return c, nil
 }
 
@@ -112,6 +118,7 @@ func (c *child) end() {
 	}
 	if c.session != nil {
 		_ = c.session.Close()
+		<-c.mute
 	}
 }
 
