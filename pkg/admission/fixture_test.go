@@ -39,7 +39,7 @@ const manifestJSON = `{
 const artifactBytes = "#!/bin/sh\necho desk\n"
 
 // writeFiles writes files below a new directory; a value of "" leaves a name out.
-func writeFiles(t *testing.T, files map[string]string) string {
+func writeFiles(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
@@ -65,7 +65,7 @@ func baseFiles() map[string]string {
 	}
 }
 
-func openPackage(t *testing.T, dir string) *admission.Package {
+func openPackage(t testing.TB, dir string) *admission.Package {
 	t.Helper()
 	p, found := admission.ReadPackage(dir, admission.Limits{})
 	if len(found) > 0 {
