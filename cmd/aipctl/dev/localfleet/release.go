@@ -1,0 +1,156 @@
+package localfleet
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/aipfleet/aipfleet/examples/ticketdesk"
+)
+
+// Connector is the first part of the example's capability ids.
+const Connector = "ticketdesk"
+
+// What the release's evidence says, and what the trust policy wants it to say.
+const (
+	releaseOwner = "ticketdesk-team"
+	builderID    = "https://builder.dev.local/make-build"
+	sourceRepo   = "https://git.dev.local/ticketdesk"
+	sourceRef    = "refs/tags/v1.0.0"
+)
+
+func (f *Fleet) publisherKey() string { return f.place.Secret("publisher.pem") }
+func (f *Fleet) builderKey() string   { return f.place.Secret("builder.pem") }
+
+// TrustPolicy is the file with the fleet's trust policy.
+func (f *Fleet) TrustPolicy() string { return f.place.Config("trust.yaml") }
+
+// publish makes the release and puts it into the registry: once each, and in the
+// order in which a publisher and an operator would.
+func (f *Fleet) publish(ctx context.Context) error {
+	for _, s := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{stepPacked, f.pack}, {stepAdmitted, f.admit}, {stepPromoted, f.promote}} {
+		if f.state.Done[s.name] {
+			continue
+		}
+		if err := s.run(ctx); err != nil {
+			return err
+		}
+		if err := f.done(s.name); err != nil {
+			return err
+		}
+	}
+	return f.apply(ctx)
+}
+
+// pack makes the publisher's keys and the signed package. A half-made one of an
+// earlier start is thrown away.
+func (f *Fleet) pack(ctx context.Context) error {
+	for _, key := range []string{f.publisherKey(), f.builderKey()} {
+		if _, err := os.Stat(key); err == nil {
+			continue
+		}
+		if _, err := f.must(ctx, "release", "keygen", key); err != nil {
+			return err
+		}
+	}
+	f.say("packing and signing the release of %s", Connector)
+	return f.PackInto(ctx, f.place.Release())
+}
+
+// PackInto packs, signs and attests the example's release into a directory.
+func (f *Fleet) PackInto(ctx context.Context, dir string) error {
+	source := filepath.Join(f.place.dir, "source")
+	for _, step := range []func() error{
+		func() error { return os.RemoveAll(dir) },
+		func() error { return os.MkdirAll(source, 0o755) },
+		func() error { return writeFile(filepath.Join(source, "release.yaml"), ticketdesk.Release(), 0o644) },
+	} {
+		if err := step(); err != nil {
+			return unavailable("dev.release", "the release cannot be written", err)
+		}
+	}
+	for _, args := range [][]string{
+		{"release", "pack", source, "--artifact", f.programs.path("ticketdesk"), "--out", dir, "--discover"},
+		{"release", "attest", dir, "--slot", "sbom", "--key", f.builderKey()},
+		{"release", "attest", dir, "--slot", "provenance", "--key", f.builderKey(),
+			"--builder-id", builderID, "--source-repository", sourceRepo, "--source-ref", sourceRef},
+		{"release", "sign", dir, "--key", f.publisherKey()},
+	} {
+		if _, err := f.must(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit puts the trust policy and the release into the registry.
+func (f *Fleet) admit(ctx context.Context) error {
+	if err := f.writeTrustPolicy(); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"trust", "apply", f.TrustPolicy(), "--yes", "--reason", "whom this private fleet trusts"},
+		{"admit", "release", f.place.Release(), "--yes", "--reason", "first release of the private fleet"},
+	} {
+		if _, err := f.must(ctx, args...); err != nil {
+			return err
+		}
+	}
+	f.say("admitted the release: signature, provenance and sbom were evaluated")
+	return nil
+}
+
+func (f *Fleet) writeTrustPolicy() error {
+	keys := make([]tree, 0, 2)
+	for id, file := range map[string]string{"publisher": f.publisherKey(), "builder": f.builderKey()} {
+		public, err := os.ReadFile(file + ".pub")
+		if err != nil {
+			return unavailable("dev.keys", "a public key cannot be read", err)
+		}
+		keys = append(keys, tree{"id": id, "public_key": string(public)})
+	}
+	text, err := yaml.Marshal(tree{
+		"format": "aipfleet.trust/v1",
+		"keys":   keys,
+		"types":  []tree{{"type": typeID, "owners": []string{releaseOwner}, "signers": []string{"publisher", "builder"}}},
+		"slots": tree{
+			"signature": tree{"signers": []string{"publisher"}},
+			"provenance": tree{
+				"signers": []string{"builder"}, "builders": []tree{{"signer": "builder", "builder_id": builderID}},
+				"sources": []tree{{"repository": sourceRepo, "ref": "refs/tags/v*"}},
+			},
+			"sbom": tree{"signers": []string{"builder"}, "licences": tree{"unknown": "accept"}},
+		},
+		"distinct_signers": [][]string{{"signature", "provenance"}},
+	})
+	if err != nil {
+		return unavailable("dev.config", "the trust policy cannot be written", err)
+	}
+	return writeFile(f.TrustPolicy(), text, 0o644)
+}
+
+func (f *Fleet) promote(ctx context.Context) error {
+	_, err := f.must(ctx, "promote", "version", versionID, "--yes", "--reason", "the release was verified")
+	return err
+}
+
+// apply publishes the fleet file; without differences nothing is published.
+func (f *Fleet) apply(ctx context.Context) error {
+	text, err := renderFleet(f.Hosts(), func(replica string) (string, error) {
+		signer, err := f.place.signer(replica)
+		return signer.DID().String(), err
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeFile(f.place.FleetFile(), text, 0o644); err != nil {
+		return err
+	}
+	_, err = f.must(ctx, "apply", "-f", f.place.FleetFile(), "--yes", "--reason", "the private fleet")
+	return err
+}
