@@ -115,7 +115,9 @@ func must(t *testing.T, err error) {
 }
 
 func policyFor(release, build string) string {
-	indent := func(pem string) string { return "      " + strings.ReplaceAll(strings.TrimSpace(pem), "\n", "\n      ") }
+	indent := func(pem string) string {
+		return "      " + strings.ReplaceAll(strings.TrimSpace(pem), "\n", "\n      ")
+	}
 	return `format: aipfleet.trust/v1
 keys:
   - id: release
