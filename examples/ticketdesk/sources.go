@@ -13,6 +13,12 @@ var fleetFile string
 //go:embed release/release.yaml
 var releaseFile string
 
+//go:embed policy.yaml
+var policyFile string
+
+// Policy is policy.yaml, the trust policy for the release. Its keys are placeholders.
+func Policy() []byte { return []byte(policyFile) }
+
 // Fleet is fleet.yaml. Its replicas' identities are placeholders.
 func Fleet() []byte { return []byte(fleetFile) }
 

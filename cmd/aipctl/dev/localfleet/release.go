@@ -13,12 +13,11 @@ import (
 // Connector is the first part of the example's capability ids.
 const Connector = "ticketdesk"
 
-// What the release's evidence says, and what the trust policy wants it to say.
+// What the provenance of the release says; the example's trust policy wants it so.
 const (
-	releaseOwner = "ticketdesk-team"
-	builderID    = "https://builder.dev.local/make-build"
-	sourceRepo   = "https://git.dev.local/ticketdesk"
-	sourceRef    = "refs/tags/v1.0.0"
+	builderID  = "https://builds.example/ticketdesk"
+	sourceRepo = "https://git.example/ticketdesk"
+	sourceRef  = "refs/tags/v1.0.0"
 )
 
 func (f *Fleet) publisherKey() string { return f.place.Secret("publisher.pem") }
@@ -105,33 +104,23 @@ func (f *Fleet) admit(ctx context.Context) error {
 	return nil
 }
 
+// writeTrustPolicy completes the example's trust policy with the fleet's own keys.
+// They are trusted as long as the fleet lives.
 func (f *Fleet) writeTrustPolicy() error {
-	keys := make([]tree, 0, 2)
-	for id, file := range map[string]string{"publisher": f.publisherKey(), "builder": f.builderKey()} {
-		public, err := os.ReadFile(file + ".pub")
+	var policy tree
+	if err := yaml.Unmarshal(ticketdesk.Policy(), &policy); err != nil {
+		return unavailable("dev.config", "the example's trust policy cannot be read", err)
+	}
+	var keys []tree
+	for _, k := range []struct{ id, file string }{{"publisher", f.publisherKey()}, {"builder", f.builderKey()}} {
+		public, err := os.ReadFile(k.file + ".pub")
 		if err != nil {
 			return unavailable("dev.keys", "a public key cannot be read", err)
 		}
-		keys = append(keys, tree{"id": id, "public_key": string(public)})
+		keys = append(keys, tree{"id": k.id, "public_key": string(public)})
 	}
-	text, err := yaml.Marshal(tree{
-		"format": "aipfleet.trust/v1",
-		"keys":   keys,
-		"types":  []tree{{"type": typeID, "owners": []string{releaseOwner}, "signers": []string{"publisher", "builder"}}},
-		"slots": tree{
-			"signature": tree{"signers": []string{"publisher"}},
-			"provenance": tree{
-				"signers": []string{"builder"}, "builders": []tree{{"signer": "builder", "builder_id": builderID}},
-				"sources": []tree{{"repository": sourceRepo, "ref": "refs/tags/v*"}},
-			},
-			"sbom": tree{"signers": []string{"builder"}, "licences": tree{"unknown": "accept"}},
-		},
-		"distinct_signers": [][]string{{"signature", "provenance"}},
-	})
-	if err != nil {
-		return unavailable("dev.config", "the trust policy cannot be written", err)
-	}
-	return writeFile(f.TrustPolicy(), text, 0o644)
+	policy["keys"] = keys
+	return f.place.writeYAML(f.TrustPolicy(), policy)
 }
 
 func (f *Fleet) promote(ctx context.Context) error {

@@ -60,7 +60,6 @@ func hosts(n int, ports Ports) []Host {
 // Identities of the example's release.
 const (
 	versionID  = "cver_ticketdesk_1.0.0"
-	typeID     = "ctype_ticketdesk"
 	credential = "rev-1"
 )
 
