@@ -51,6 +51,7 @@ var allowed = map[string]string{
 	"pkg/host -> pkg/host/secret":                            "the host hands secrets to its connector and to nobody else",
 	"pkg/dispatch -> pkg/fairness":                           "a permit comes before a route",
 	"pkg/gateway -> pkg/dispatch":                            "the gateway submits to the engine that dispatch owns",
+	"pkg/gateway -> pkg/fairness":                            "the metrics show how full the waiting room is",
 	"pkg/reconcile -> pkg/dispatch":                          "a status query is signed and classified as any dispatch is",
 	"pkg/host -> pkg/lifecycle":                              "a host keeps its own lease",
 }
