@@ -199,7 +199,7 @@ func (r *Record) Cancel(action fleet.ActionID, fence fleet.Fence, document json.
 	if fence.Number > r.Highest.Number {
 		r.Highest = fence
 	}
-	r.Closed = r.Highest.Number
+	r.Closed = max(r.Closed, r.Highest.Number)
 	return nil
 }
 
