@@ -30,6 +30,7 @@ type Config struct {
 	Topology  fleet.TopologyPreference
 	Hold      time.Duration // how long this owner may be silent; 0 means 15 s
 	Grace     time.Duration // how long Run waits for running actions at the end; 0 means 20 s
+	Patience  time.Duration // how long a full or absent fleet is asked again; 0 means 3 s
 	Now       func() time.Time
 	Log       *slog.Logger
 	// Observe is told how each attempt settled and how long it took; nil is nobody.
@@ -63,6 +64,9 @@ func New(c Config) *Engine {
 	}
 	if c.Grace <= 0 {
 		c.Grace = 20 * time.Second
+	}
+	if c.Patience <= 0 {
+		c.Patience = 3 * time.Second
 	}
 	if c.Observe == nil {
 		c.Observe = func(fleet.Outcome, time.Duration) {}

@@ -103,9 +103,12 @@ func (e *Engine) attempt(ctx context.Context, r action.Record, again bool) {
 	e.conclude(ctx, r, a, verdict)
 }
 
-// resolve asks for the durable route until there is an answer or no time left.
+// resolve asks for the durable route until there is an answer or no time left. A
+// fleet that is full, or has nobody ready, is asked again for as long as Patience:
+// bursts and restarts pass, and a client that is told to come back comes back.
 func (e *Engine) resolve(ctx context.Context, r action.Record) (fleet.Assignment, error) {
-	for wait := firstRetry; ; wait = min(2*wait, time.Second) {
+	patient := e.Now().Add(e.Patience)
+	for wait := firstRetry; ; wait = min(2*wait, lastResolve) {
 		left := r.Deadline.Sub(e.Now())
 		if left <= 0 {
 			return fleet.Assignment{}, fleet.Errorf(fleet.Unavailable, CodeDeadline, "the action's deadline has passed").
@@ -115,10 +118,16 @@ func (e *Engine) resolve(ctx context.Context, r action.Record) (fleet.Assignment
 			Action: r.ID, Capability: r.Capability, Tenant: r.Tenant, Topology: e.Topology,
 			TimeToLive: min(left, registry.MaxTimeToLive),
 		})
-		if err == nil || !transient(err) || !pause(ctx, wait) {
+		again := err != nil && (transient(err) || crowded(err) && e.Now().Before(patient))
+		if !again || !pause(ctx, wait) {
 			return a, err
 		}
 	}
+}
+
+// crowded reports refusals that pass when others finish or come back.
+func crowded(err error) bool {
+	return fleet.Is(err, fleet.CapacityExceeded) || fleet.Is(err, fleet.ReplicaUnavailable)
 }
 
 // transient reports errors after which the same request may simply be made again.
@@ -203,6 +212,7 @@ func (e *Engine) follow(ctx context.Context, record registry.RouteRecord) Verdic
 const (
 	firstRetry  = 20 * time.Millisecond
 	lastRetry   = 5 * time.Second
+	lastResolve = 250 * time.Millisecond
 	firstFollow = 200 * time.Millisecond
 	lastFollow  = 2 * time.Second
 )
