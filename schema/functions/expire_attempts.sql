@@ -1,43 +1,43 @@
--- aip.expire_attempts settles, as one set, attempts of offline or superseded epochs as
--- lease_expired and overdue ones as outcome_unknown, each with its reconciliation record
--- (G12, G42). Neither touches a circuit except to return a probe's slot.
+-- aip.expire_attempts settles one batch as one set: attempts of offline, expired or
+-- superseded epochs as lease_expired, or (p_overdue) those past their deadline as
+-- outcome_unknown, each with its reconciliation record (G12, G42). Neither touches a circuit
+-- except to return a probe's slot. It returns how many; null when another session leads.
 --
 -- Lock order: actions by key -> replicas by id -> scopes by kind and key -> writes. The
 -- reservations are read again after the action locks: one that was settled meanwhile is not ours.
--- One leader at a time, by try-lock; the others return null.
 -- Role: data. Plan: one scan of reservation, which holds only what is in flight.
-CREATE OR REPLACE FUNCTION aip.expire_attempts(p_limit integer, OUT o_expired integer, OUT o_overdue integer)
+CREATE OR REPLACE FUNCTION aip.expire_attempts(p_limit integer, p_overdue boolean) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_due     text[];
     v_ids     text[];
-    v_overdue boolean[];
+    v_outcome text := CASE WHEN p_overdue THEN 'outcome_unknown' ELSE 'lease_expired' END;
+    v_code    text := CASE WHEN p_overdue THEN 'settle.overdue' ELSE 'settle.lease_expired' END;
     v_now     timestamptz;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(4871, 3) THEN
-        RETURN;
+        RETURN NULL;
     END IF;
     v_now := aip.clock();
     SELECT array_agg(d.action_id) INTO v_due
     FROM (SELECT r.action_id FROM aip.reservation r
           JOIN aip.replica_live l ON l.replica_id = r.replica_id
-          WHERE l.status = 'offline' OR l.lease_epoch <> r.lease_epoch OR r.deadline <= v_now
+          WHERE CASE WHEN p_overdue THEN r.deadline <= v_now
+                ELSE l.status = 'offline' OR l.lease_epoch <> r.lease_epoch OR l.lease_expires_at <= v_now END
           ORDER BY r.action_id LIMIT p_limit) d;
-    o_expired := 0;
-    o_overdue := 0;
     IF v_due IS NULL THEN
-        RETURN;
+        RETURN 0;
     END IF;
     PERFORM pg_advisory_xact_lock(k.key)
     FROM (SELECT hashtextextended(u.id, 0) AS key FROM unnest(v_due) AS u (id) ORDER BY 1) k;
 
-    SELECT array_agg(r.action_id), array_agg(NOT (l.status = 'offline' OR l.lease_epoch <> r.lease_epoch))
-    INTO v_ids, v_overdue
+    SELECT array_agg(r.action_id) INTO v_ids
     FROM aip.reservation r JOIN aip.replica_live l ON l.replica_id = r.replica_id
     WHERE r.action_id = ANY (v_due)
-      AND (l.status = 'offline' OR l.lease_epoch <> r.lease_epoch OR r.deadline <= v_now);
+      AND CASE WHEN p_overdue THEN r.deadline <= v_now
+          ELSE l.status = 'offline' OR l.lease_epoch <> r.lease_epoch OR l.lease_expires_at <= v_now END;
     IF v_ids IS NULL THEN
-        RETURN;
+        RETURN 0;
     END IF;
 
     PERFORM FROM (SELECT l.replica_id FROM aip.replica_live l
@@ -67,21 +67,15 @@ BEGIN
           WHERE r.action_id = ANY (v_ids) GROUP BY u.kind, u.key) d
     WHERE s.kind = d.kind AND s.key = d.key;
     INSERT INTO aip.attempt_settlement (action_id, fence, outcome, code, verdict, peer_fault, evidence_digest, settled_at)
-    SELECT r.action_id, r.fence,
-           CASE WHEN u.overdue THEN 'outcome_unknown' ELSE 'lease_expired' END,
-           CASE WHEN u.overdue THEN 'settle.overdue' ELSE 'settle.lease_expired' END,
-           '', false, '', v_now
-    FROM unnest(v_ids, v_overdue) AS u (id, overdue) JOIN aip.reservation r ON r.action_id = u.id;
+    SELECT r.action_id, r.fence, v_outcome, v_code, '', false, '', v_now
+    FROM aip.reservation r WHERE r.action_id = ANY (v_ids);
     INSERT INTO aip.reconciliation (action_id, fence, tenant_id, capability_id, instance_id, replica_id,
                                     state, cause, opened_at, next_probe_at)
-    SELECT r.action_id, r.fence, t.tenant_id, t.capability_id, t.instance_id, t.replica_id, 'open',
-           CASE WHEN u.overdue THEN 'settle.overdue' ELSE 'settle.lease_expired' END, v_now, v_now
-    FROM unnest(v_ids, v_overdue) AS u (id, overdue)
-    JOIN aip.reservation r ON r.action_id = u.id
-    JOIN aip.route t ON t.action_id = u.id;
+    SELECT r.action_id, r.fence, t.tenant_id, t.capability_id, t.instance_id, t.replica_id, 'open', v_code, v_now, v_now
+    FROM aip.reservation r JOIN aip.route t ON t.action_id = r.action_id
+    WHERE r.action_id = ANY (v_ids);
     DELETE FROM aip.reservation WHERE action_id = ANY (v_ids);
-    SELECT count(*) FILTER (WHERE NOT u.late), count(*) FILTER (WHERE u.late)
-    INTO o_expired, o_overdue FROM unnest(v_overdue) AS u (late);
+    RETURN cardinality(v_ids);
 END
 $$;
-GRANT EXECUTE ON FUNCTION aip.expire_attempts(integer) TO aip_data;
+GRANT EXECUTE ON FUNCTION aip.expire_attempts(integer, boolean) TO aip_data;

@@ -14,4 +14,4 @@ LANGUAGE sql STABLE AS $$
         OR COALESCE((SELECT s.current >= p_type_limit FROM aip.scope_counter s
                      WHERE s.kind = 'connector_type' AND s.key = p_type), p_type_limit = 0, false)
 $$;
-GRANT EXECUTE ON FUNCTION aip.looks_full(text, text, text, text, bigint, bigint, bigint) TO aip_data;
+GRANT EXECUTE ON FUNCTION aip.looks_full(text, text, text, text, bigint, bigint, bigint) TO aip_data, aip_control;

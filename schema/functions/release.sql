@@ -12,12 +12,14 @@ CREATE OR REPLACE FUNCTION aip.release(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_live aip.replica_live;
+    v_was  text;
     v_now  timestamptz;
     v_open numeric;
 BEGIN
     SELECT * INTO v_live FROM aip.replica_live WHERE replica_id = p_route.replica_id FOR NO KEY UPDATE;
     PERFORM aip.lock_scopes(p_attempt.scope_kinds, p_attempt.scope_keys, p_attempt.scope_limits);
     v_now := aip.clock();
+    v_was := v_live.circuit_state;
     v_live.active := v_live.active - 1;
     IF p_attempt.probe AND v_live.circuit_probes_out > 0 THEN
         v_live.circuit_probes_out := v_live.circuit_probes_out - 1;
@@ -52,9 +54,14 @@ BEGIN
     DELETE FROM aip.reservation WHERE action_id = p_attempt.action_id;
     IF p_outcome NOT IN ('completed', 'cancelled') THEN
         INSERT INTO aip.reconciliation (action_id, fence, tenant_id, capability_id, instance_id, replica_id,
-                                        state, cause, opened_at, next_probe_at)
+                                        state, cause, opened_at, next_probe_at, evidence_digest)
         VALUES (p_attempt.action_id, p_attempt.fence, p_route.tenant_id, p_route.capability_id, p_route.instance_id,
-                p_route.replica_id, 'open', COALESCE(NULLIF(p_code, ''), p_outcome), v_now, v_now);
+                p_route.replica_id, 'open', COALESCE(NULLIF(p_code, ''), p_outcome), v_now, v_now, p_evidence);
+    END IF;
+    IF v_was <> v_live.circuit_state THEN
+        INSERT INTO aip.event (at, revision, kind, subject, actor, reason, detail)
+        SELECT v_now, revision, 'circuit', v_live.replica_id, 'registry', p_code, v_was || ' to ' || v_live.circuit_state
+        FROM aip.catalog_revision;
     END IF;
     RETURN v_live;
 END

@@ -16,7 +16,7 @@
 -- o_status: assigned, reserved (existing), again (a stale reservation was settled: call again),
 -- conflict, archived, binding_unavailable, replica_unavailable, contended (o_detail: scope when
 -- a scope of the candidate was full: call again with p_look), capacity (o_detail: the scope),
--- pinned (re-reservation refused, o_detail: the reason).
+-- completed (the action has its definite result), pinned (re-reservation refused, o_detail: the reason).
 CREATE OR REPLACE FUNCTION aip.resolve_one(
     p_action text, p_tenant text, p_capability text,
     p_region text, p_zone text, p_class text, p_forbid_cross_region boolean,
@@ -47,8 +47,9 @@ BEGIN
         FROM aip.reuse_route(v_route, p_tenant, p_capability, p_token, p_life_micros);
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM aip.tombstone WHERE action_id = p_action) THEN
-        o_status := 'archived';
+    SELECT CASE WHEN tenant_id = p_tenant AND capability_id = p_capability THEN 'archived' ELSE 'conflict' END
+    INTO o_status FROM aip.tombstone WHERE action_id = p_action;
+    IF FOUND THEN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock_shared(4871, 1);

@@ -29,8 +29,12 @@ BEGIN
     IF FOUND THEN
         SELECT * INTO v_live FROM aip.replica_live WHERE replica_id = p_route.replica_id;
         v_now := aip.clock();
-        IF v_live.lease_epoch = v_attempt.lease_epoch AND v_live.status <> 'offline' AND v_live.lease_expires_at > v_now
-           AND NOT EXISTS (SELECT FROM aip.version_status WHERE version_id = p_route.version_id AND status = 'revoked') THEN
+        IF v_live.lease_epoch = v_attempt.lease_epoch AND v_live.status <> 'offline' AND v_live.lease_expires_at > v_now THEN
+            IF EXISTS (SELECT FROM aip.version_status WHERE version_id = p_route.version_id AND status = 'revoked') THEN
+                o_status := 'pinned';
+                o_detail := 'version_not_routable';
+                RETURN;
+            END IF;
             o_status := 'reserved';
             o_attempt := to_json(v_attempt);
             o_earlier := aip.earlier_attempts(p_route.action_id, v_attempt.fence);
@@ -41,6 +45,12 @@ BEGIN
         RETURN;
     END IF;
 
+    IF EXISTS (SELECT FROM aip.attempt_settlement WHERE action_id = p_route.action_id AND outcome = 'completed')
+       OR EXISTS (SELECT FROM aip.reconciliation
+                  WHERE action_id = p_route.action_id AND resolution IN ('completed', 'happened')) THEN
+        o_status := 'completed';
+        RETURN;
+    END IF;
     PERFORM pg_advisory_xact_lock_shared(4871, 1);
     SELECT i.enabled AS instance_enabled, t.enabled AS type_enabled, i.type_id, s.status AS version_status,
            b.quota_policy_ref

@@ -50,4 +50,4 @@ BEGIN
 END
 $$;
 GRANT EXECUTE ON FUNCTION aip.scopes_of(aip.attempt, text, text, text, text, aip.quota_effective, aip.quota_effective, boolean)
-    TO aip_data;
+    TO aip_data, aip_control;

@@ -166,6 +166,7 @@ CREATE TABLE aip.instance_serving (
     type_id     text COLLATE "C" NOT NULL,
     version_id  text COLLATE "C" NOT NULL,
     weight      bigint NOT NULL CHECK (weight >= 0),
+    position    integer NOT NULL,          -- as it was published
     PRIMARY KEY (instance_id, version_id),
     FOREIGN KEY (tenant_id, type_id, instance_id) REFERENCES aip.connector_instance (tenant_id, type_id, id),
     FOREIGN KEY (type_id, version_id) REFERENCES aip.connector_version (type_id, id)
@@ -210,6 +211,7 @@ CREATE TABLE aip.replica (
     FOREIGN KEY (type_id, version_id) REFERENCES aip.connector_version (type_id, id)
 );
 CREATE INDEX replica_by_instance ON aip.replica (instance_id, version_id);
+CREATE INDEX replica_by_tenant ON aip.replica (tenant_id);
 CREATE INDEX replica_by_version ON aip.replica (version_id);
 GRANT SELECT, INSERT ON aip.replica TO aip_control;
 GRANT SELECT ON aip.replica TO aip_data, aip_lifecycle, aip_readonly;
@@ -248,8 +250,7 @@ CREATE TABLE aip.replica_live (
 CREATE INDEX replica_live_by_instance ON aip.replica_live (instance_id, version_id);
 GRANT SELECT ON aip.replica_live TO aip_control, aip_data, aip_lifecycle, aip_readonly;
 GRANT INSERT (replica_id, instance_id, version_id, region, zone, capacity_class, ring, capacity),
-    UPDATE (capacity, intent, circuit_state, circuit_unknowns, circuit_open_until, circuit_opened_at,
-            circuit_openings, circuit_probes_out)
+    UPDATE (capacity)
     ON aip.replica_live TO aip_control;
 GRANT UPDATE (active, status, healthy, in_flight, circuit_state, circuit_unknowns, circuit_open_until, circuit_opened_at,
               circuit_openings, circuit_probes_out)
@@ -316,6 +317,7 @@ CREATE TABLE aip.route (
     key_active_before       bigint NOT NULL,
     assigned_at             timestamptz NOT NULL
 );
+CREATE INDEX route_newest ON aip.route (assigned_at DESC, action_id);
 GRANT SELECT, INSERT ON aip.route TO aip_data;
 GRANT SELECT ON aip.route TO aip_control, aip_readonly;
 
@@ -387,6 +389,13 @@ CREATE TABLE aip.tombstone (
 );
 GRANT SELECT ON aip.tombstone TO aip_control, aip_data, aip_readonly;
 
+-- What was known of an archived action, whole. Only the owner writes it.
+CREATE TABLE aip.archive (
+    action_id text COLLATE "C" PRIMARY KEY,
+    document  json NOT NULL
+);
+GRANT SELECT ON aip.archive TO aip_readonly;
+
 -- Uncertainty -----------------------------------------------------------------
 
 CREATE TABLE aip.reconciliation (
@@ -433,16 +442,17 @@ GRANT SELECT ON aip.reconciliation_probe TO aip_readonly;
 
 -- Answers of signed lifecycle requests, so that an exact repeat gets the same one.
 CREATE TABLE aip.lifecycle_replay (
-    claim_id   text COLLATE "C" PRIMARY KEY,
-    digest     text NOT NULL,
     replica_id text COLLATE "C" NOT NULL,
+    claim_id   text COLLATE "C" NOT NULL,
+    digest     text NOT NULL,
     epoch      bigint NOT NULL,
     sequence   bigint NOT NULL,
     expires_at timestamptz NOT NULL,
     ttl_micros bigint NOT NULL,
     intent     text NOT NULL,
     status     text NOT NULL,
-    claimed_at timestamptz NOT NULL
+    claimed_at timestamptz NOT NULL,
+    PRIMARY KEY (replica_id, claim_id)
 );
 CREATE INDEX lifecycle_replay_age ON aip.lifecycle_replay (claimed_at);
 GRANT SELECT, INSERT, DELETE ON aip.lifecycle_replay TO aip_lifecycle;
@@ -520,7 +530,7 @@ $$;
 -- +goose StatementEnd
 
 DROP TABLE aip.event, aip.admission, aip.package_blob, aip.trust_revision, aip.lifecycle_replay,
-    aip.reconciliation_probe, aip.reconciliation, aip.tombstone, aip.scope_counter, aip.reservation,
+    aip.reconciliation_probe, aip.reconciliation, aip.archive, aip.tombstone, aip.scope_counter, aip.reservation,
     aip.attempt_settlement, aip.attempt, aip.route, aip.route_candidate, aip.replica_live, aip.replica,
     aip.binding, aip.instance_serving, aip.connector_instance, aip.quota_effective, aip.quota_policy,
     aip.capability, aip.version_status, aip.connector_version, aip.manifest, aip.connector_type,

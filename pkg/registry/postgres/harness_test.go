@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
+	"github.com/aipfleet/aipfleet/pkg/registry/registrytest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgclustertest.Main(m)) }
+
+const password = "a password of this test"
+
+// database is one test's own database with the registry opened under each role.
+type database struct {
+	name      string
+	admin     *pgxpool.Pool
+	control   *postgres.Registry
+	data      *postgres.Registry
+	lifecycle *postgres.Registry
+	read      *postgres.Registry
+}
+
+func url(t testing.TB, db, role string) string {
+	return pgclustertest.Shared(t).DSN(role, password, db)
+}
+
+// fresh clones a database whose clock stands where the test sets it, and opens it
+// under the four roles, as four processes would.
+func fresh(t testing.TB, mode pgx.QueryExecMode) *database {
+	t.Helper()
+	template := pgclustertest.Template(t, "registry", func(ctx context.Context, admin string) error {
+		return migrate.Init(ctx, admin, migrate.Passwords{
+			Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password,
+		})
+	})
+	d := &database{name: pgclustertest.NewDatabase(t, template)}
+	var err error
+	if d.admin, err = pgxpool.New(t.Context(), pgclustertest.Shared(t).AdminDSN(d.name)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.admin.Close)
+	d.control = d.open(t, postgres.Config{ControlURL: url(t, d.name, "aip_control"), ExecMode: mode})
+	d.data = d.open(t, postgres.Config{DataURL: url(t, d.name, "aip_data"), ExecMode: mode, Connections: 16})
+	d.lifecycle = d.open(t, postgres.Config{LifecycleURL: url(t, d.name, "aip_lifecycle"), ExecMode: mode})
+	d.read = d.open(t, postgres.Config{ReadURL: url(t, d.name, "aip_readonly"), ExecMode: mode})
+	return d
+}
+
+func (d *database) open(t testing.TB, c postgres.Config) *postgres.Registry {
+	t.Helper()
+	r, err := postgres.Open(t.Context(), c)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (d *database) exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	if _, err := d.admin.Exec(context.Background(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// setNow makes the database's clock stand at a time: the one function that the
+// registry reads time from is replaced.
+func (d *database) setNow(t testing.TB, now time.Time) {
+	t.Helper()
+	d.exec(t, fmt.Sprintf("CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT '%s'::timestamptz $$",
+		now.UTC().Format("2006-01-02 15:04:05.999999-07")))
+}
+
+// archive does as the owner what no login role may.
+func (d *database) archive(ctx context.Context, action fleet.ActionID) error {
+	var answer string
+	if err := d.admin.QueryRow(ctx, "SELECT aip.archive_action($1)", action.String()).Scan(&answer); err != nil {
+		return err
+	}
+	switch answer {
+	case "archived":
+		return nil
+	case "absent":
+		return fleet.Errorf(fleet.NotFound, "route.action", "action %s has no route", action)
+	}
+	return fleet.Errorf(fleet.Conflict, "archive."+answer, "action %s is %s", action, answer)
+}
+
+// leases is the Fleet contract as it is served: hosts' verbs by the lifecycle
+// daemon, intent by the operator's tool, expiry by the central daemon.
+type leases struct {
+	*postgres.Registry
+	control, data *postgres.Registry
+}
+
+func (l leases) Intend(ctx context.Context, i intentOf) (fleet.ReplicaLive, error) {
+	return l.control.Intend(ctx, i)
+}
+
+func (l leases) Expire(ctx context.Context, limit int) (expiryOf, error) {
+	return l.data.Expire(ctx, limit)
+}
+
+func (d *database) subject(t testing.TB) registrytest.Subject {
+	var ring []byte
+	if err := d.admin.QueryRow(t.Context(), "SELECT ring_key FROM aip.deployment").Scan(&ring); err != nil {
+		t.Fatal(err)
+	}
+	return registrytest.Subject{
+		Catalog: d.data, Router: d.data, Reader: d.read, Publisher: d.control,
+		Fleet: leases{d.lifecycle, d.control, d.data}, Uncertain: d.data,
+		SetNow: func(now time.Time) { d.setNow(t, now) }, Archive: d.archive, RingKey: ring,
+	}
+}

@@ -1,0 +1,345 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/lease"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+// declaredSQL reads what was published about a replica beside its live state.
+const declaredSQL = `SELECT r.peer_did, r.tenant_id, v.manifest_digest, v.artifact_digest, v.capability_count,
+	i.config_revision, i.secret_provider_ref, s.status, i.enabled, t.enabled, to_json(l), aip.clock()
+	FROM aip.replica r
+	JOIN aip.replica_live l ON l.replica_id = r.id
+	JOIN aip.connector_instance i ON i.id = r.instance_id
+	JOIN aip.connector_type t ON t.id = i.type_id
+	JOIN aip.connector_version v ON v.id = r.version_id
+	JOIN aip.version_status s ON s.version_id = v.id
+	WHERE r.id = $1::text`
+
+// standing is a replica as one statement read it.
+type standing struct {
+	declared lease.Declared
+	live     fleet.ReplicaLive
+	now      time.Time // read after the row's lock, when it was locked
+}
+
+// stand reads a replica. It locks the live row when lock is set; then the clock is
+// read in a later statement.
+func stand(ctx context.Context, db Querier, id fleet.ReplicaID, lock bool) (standing, error) {
+	if lock {
+		var found bool
+		err := db.QueryRow(ctx, "SELECT true FROM aip.replica_live WHERE replica_id = $1::text FOR NO KEY UPDATE", id.String()).Scan(&found)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return standing{}, undeclared(id)
+		}
+		if err != nil {
+			return standing{}, err
+		}
+	}
+	s := standing{declared: lease.Declared{Replica: fleet.Replica{ID: id}}}
+	d := &s.declared
+	var tenant, manifest, artifact, status string
+	var live []byte
+	err := db.QueryRow(ctx, declaredSQL, id.String()).Scan(&d.Replica.Peer.DID, &tenant, &manifest, &artifact, &d.Capabilities,
+		&d.ConfigRevision, &d.SecretProviderRef, &status, &d.InstanceEnabled, &d.TypeEnabled, &live, &s.now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return standing{}, undeclared(id)
+	}
+	if err != nil {
+		return standing{}, err
+	}
+	var p reading
+	d.Tenant, d.VersionStatus = read(&p, fleet.ParseTenantID, tenant), fleet.VersionStatus(status)
+	d.ManifestDigest, d.ArtifactDigest = read(&p, fleet.ParseDigest, manifest), read(&p, fleet.ParseDigest, artifact)
+	s.now = s.now.UTC()
+	if p.err != nil {
+		return standing{}, malformed(p.err)
+	}
+	var row liveRow
+	if err := json.Unmarshal(live, &row); err != nil {
+		return standing{}, malformed(err)
+	}
+	if s.live, err = row.live(); err != nil {
+		return standing{}, malformed(err)
+	}
+	return s, nil
+}
+
+func undeclared(id fleet.ReplicaID) *fleet.Error {
+	return fleet.Errorf(fleet.NotFound, "lease.replica", "replica %s is not declared", id)
+}
+
+// Register implements registry.Fleet.
+func (r *Registry) Register(ctx context.Context, reg registry.Registration) (registry.Lease, error) {
+	return r.claimed(ctx, claimRequest{reg.Replica, reg.PeerDID, reg.Claim}, func(s standing) (fleet.ReplicaLive, []event, error) {
+		live, refusal := lease.Register(s.declared, s.live, reg.Said(), s.now)
+		switch {
+		case refusal != nil && refusal.Code == "lease.held":
+			return live, []event{leaseEvent(reg.Replica, "refused", "another host asked while the lease lives")}, refusal
+		case refusal != nil:
+			return live, nil, refusal
+		case !s.live.Journal.IsZero() && s.live.Journal != live.Journal:
+			return live, []event{leaseEvent(reg.Replica, "registered", "with another journal than before")}, nil
+		}
+		return live, []event{leaseEvent(reg.Replica, "registered", "")}, nil
+	})
+}
+
+// Leave implements registry.Fleet.
+func (r *Registry) Leave(ctx context.Context, dep registry.Departure) (registry.Lease, error) {
+	return r.claimed(ctx, claimRequest{dep.Replica, dep.PeerDID, dep.Claim}, func(s standing) (fleet.ReplicaLive, []event, error) {
+		live, refusal := lease.Leave(s.live, dep.Epoch, dep.Offline, s.now)
+		if refusal != nil {
+			return live, nil, refusal
+		}
+		return live, []event{leaseEvent(dep.Replica, string(live.Status), "")}, nil
+	})
+}
+
+// Renew implements registry.Fleet: one conditional update. A refused beat reads the
+// state once more, to say why.
+func (r *Registry) Renew(ctx context.Context, b registry.Beat) (registry.Lease, error) {
+	p, err := r.lifecyclePool()
+	if err != nil {
+		return registry.Lease{}, err
+	}
+	ttl, refusal := lease.TTL(b.TTL)
+	if refusal != nil || b.Epoch > maxBigint || b.Sequence > maxBigint {
+		return r.refusedBeat(ctx, p, b)
+	}
+	out := registry.Lease{Replica: b.Replica, Epoch: b.Epoch, Sequence: b.Sequence, TTL: ttl}
+	var status, intent string
+	for try := range maxTries {
+		err = p.row(ctx, `SELECT o_expires_at, o_status, o_intent FROM aip.renew($1::text, $2::text, $3::bigint, $4::bigint,
+			$5::bigint, $6::boolean, $7::boolean, $8::bigint)`,
+			[]any{b.Replica.String(), b.PeerDID, b.Epoch, b.Sequence, b.InFlight, b.Ready, b.Draining, ttl.Microseconds()},
+			&out.ExpiresAt, &status, &intent)
+		if err == nil || !r.retryable(err) || !pause(ctx, try) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return r.refusedBeat(ctx, p, b)
+	case err != nil && fateUnknown(err):
+		return registry.Lease{}, fleet.Errorf(fleet.Unknown, "lease.unknown", "it is not known whether the beat counted").
+			Advise("beat again with a higher sequence")
+	case err != nil:
+		return registry.Lease{}, refused("lease.unavailable", "the lease could not be renewed", err)
+	}
+	out.ExpiresAt, out.Status, out.Intent = out.ExpiresAt.UTC(), fleet.ReplicaStatus(status), fleet.OperatorIntent(intent)
+	return out, nil
+}
+
+func (r *Registry) refusedBeat(ctx context.Context, p *pool, b registry.Beat) (registry.Lease, error) {
+	var s standing
+	err := p.use(ctx, func(conn *pgxpool.Conn) (err error) {
+		s, err = stand(ctx, conn, b.Replica, false)
+		return err
+	})
+	if err != nil {
+		return registry.Lease{}, refused("lease.unavailable", "the lease could not be renewed", err)
+	}
+	if refusal := lease.Peer(s.declared, b.PeerDID); refusal != nil {
+		return registry.Lease{}, refusal
+	}
+	if _, refusal := lease.Renew(s.live, b.Said(), s.now); refusal != nil {
+		return registry.Lease{}, refusal
+	}
+	return registry.Lease{}, fleet.Errorf(fleet.Contended, "lease.contended", "the lease of replica %s changed while it was renewed", b.Replica).
+		Advise("beat again with a higher sequence")
+}
+
+// Intend implements registry.Fleet.
+func (r *Registry) Intend(ctx context.Context, intent registry.Intent) (fleet.ReplicaLive, error) {
+	if err := registry.Named(intent.Actor, intent.Reason); err != nil {
+		return fleet.ReplicaLive{}, err
+	}
+	p, err := r.intentPool()
+	if err != nil {
+		return fleet.ReplicaLive{}, err
+	}
+	var live fleet.ReplicaLive
+	err = r.transact(ctx, p, "lease.unavailable", func(tx pgx.Tx) error {
+		s, err := stand(ctx, tx, intent.Replica, true)
+		if err != nil {
+			return err
+		}
+		next, refusal := lease.Intend(s.live, intent.Want)
+		if refusal != nil {
+			return refusal
+		}
+		if live = next; live == s.live {
+			return nil
+		}
+		_, err = tx.Exec(ctx, "SELECT aip.set_intent($1::text, $2::text, $3::boolean)", live.ID.String(), string(live.Intent), live.Status != s.live.Status)
+		if err != nil {
+			return err
+		}
+		return insertEvent(ctx, tx, event{kind: "intent", subject: live.ID.String(), actor: intent.Actor, reason: intent.Reason, detail: string(intent.Want)})
+	})
+	return live, err
+}
+
+type claimRequest struct {
+	replica fleet.ReplicaID
+	did     string
+	claim   registry.RequestClaim
+}
+
+// claimed runs a signed request once: the claim of its id and its effect are one
+// transaction, an exact repeat gets the first answer. A refusal commits its events
+// and nothing else.
+func (r *Registry) claimed(ctx context.Context, c claimRequest, effect func(standing) (fleet.ReplicaLive, []event, error)) (registry.Lease, error) {
+	p, err := r.lifecyclePool()
+	if err != nil {
+		return registry.Lease{}, err
+	}
+	if err := c.claim.Claimed(); err != nil {
+		return registry.Lease{}, err
+	}
+	var answer registry.Lease
+	var refusal error
+	err = r.transact(ctx, p, "lease.unavailable", func(tx pgx.Tx) error {
+		answer, refusal = registry.Lease{}, nil
+		s, err := stand(ctx, tx, c.replica, true)
+		if err != nil {
+			return err
+		}
+		if err := lease.Peer(s.declared, c.did); err != nil {
+			return err
+		}
+		earlier, found, err := readClaim(ctx, tx, c)
+		if err != nil || found {
+			answer = earlier
+			return err
+		}
+		live, events, err := effect(s)
+		for _, e := range events {
+			if err := insertEvent(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		if refusal = err; refusal != nil {
+			return nil
+		}
+		answer = registry.LeaseOf(s.declared, live)
+		return writeLease(ctx, tx, c, live, answer)
+	})
+	if err == nil {
+		err = refusal
+	}
+	return answer, err
+}
+
+func readClaim(ctx context.Context, tx pgx.Tx, c claimRequest) (registry.Lease, bool, error) {
+	answer := registry.Lease{Replica: c.replica}
+	var digest, intent, status string
+	var ttl int64
+	err := tx.QueryRow(ctx, `SELECT digest, epoch, sequence, expires_at, ttl_micros, intent, status FROM aip.lifecycle_replay
+		WHERE replica_id = $1::text AND claim_id = $2::text`, c.replica.String(), c.claim.ID).
+		Scan(&digest, &answer.Epoch, &answer.Sequence, &answer.ExpiresAt, &ttl, &intent, &status)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return registry.Lease{}, false, nil
+	case err != nil:
+		return registry.Lease{}, false, err
+	case digest != c.claim.Digest.String():
+		return registry.Lease{}, false, fleet.Errorf(fleet.Conflict, "lease.replay", "request %s was made with other content", fleet.Printable(c.claim.ID, 128))
+	}
+	answer.ExpiresAt, answer.TTL = answer.ExpiresAt.UTC(), time.Duration(ttl)*time.Microsecond
+	answer.Intent, answer.Status = fleet.OperatorIntent(intent), fleet.ReplicaStatus(status)
+	return answer, true, nil
+}
+
+func writeLease(ctx context.Context, tx pgx.Tx, c claimRequest, live fleet.ReplicaLive, answer registry.Lease) error {
+	_, err := tx.Exec(ctx, `UPDATE aip.replica_live SET status = $2::text, healthy = $3::boolean, not_ready_beats = $4::bigint,
+		lease_epoch = $5::bigint, lease_sequence = $6::bigint, lease_expires_at = $7::timestamptz, last_beat_at = $8::timestamptz,
+		in_flight = $9::bigint, journal_id = $10::text WHERE replica_id = $1::text`,
+		live.ID.String(), string(live.Status), live.Healthy, live.NotReadyBeats, live.LeaseEpoch, live.LeaseSequence,
+		live.LeaseExpiresAt, live.LastBeatAt, live.InFlight, live.Journal.String())
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO aip.lifecycle_replay (replica_id, claim_id, digest, epoch, sequence, expires_at, ttl_micros,
+		intent, status, claimed_at) VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::timestamptz, $7::bigint,
+		$8::text, $9::text, aip.clock())`,
+		c.replica.String(), c.claim.ID, c.claim.Digest.String(), answer.Epoch, answer.Sequence, answer.ExpiresAt, answer.TTL.Microseconds(),
+		string(answer.Intent), string(answer.Status))
+	return err
+}
+
+// event is one entry of the journal, written in the transaction that it tells of.
+type event struct{ kind, subject, actor, reason, detail string }
+
+func leaseEvent(id fleet.ReplicaID, what, detail string) event {
+	return event{kind: "lease", subject: id.String(), actor: id.String(), reason: what, detail: detail}
+}
+
+func insertEvent(ctx context.Context, tx pgx.Tx, e event) error {
+	_, err := tx.Exec(ctx, `INSERT INTO aip.event (at, revision, kind, subject, actor, reason, detail)
+		SELECT aip.clock(), revision, $1::text, $2::text, $3::text, $4::text, $5::text FROM aip.catalog_revision`,
+		e.kind, e.subject, e.actor, e.reason, e.detail)
+	return err
+}
+
+// transact runs f in one transaction, and again when the server rolled it back
+// because of others. A commit whose fate is not known is settled by asking the server
+// what became of the transaction; only when that fails the answer is Unknown.
+func (r *Registry) transact(ctx context.Context, p *pool, code string, f func(tx pgx.Tx) error) error {
+	var err error
+	for try := range maxTries {
+		var xid string
+		err = p.use(ctx, func(conn *pgxpool.Conn) error {
+			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+				if err := f(tx); err != nil {
+					return err
+				}
+				return tx.QueryRow(ctx, "SELECT COALESCE(pg_current_xact_id_if_assigned()::text, '')").Scan(&xid)
+			})
+		})
+		var ours *fleet.Error
+		if err == nil || errors.As(err, &ours) {
+			return err
+		}
+		if xid != "" && fateUnknown(err) {
+			r.retries.unknown.Add(1)
+			if committed, known := fate(ctx, p, xid); known && committed {
+				return nil
+			} else if !known {
+				return fleet.Errorf(fleet.Unknown, code, "it is not known whether the change was made").
+					Because("the database went away before it answered").Advise("look before trying again")
+			}
+		}
+		if !r.retryable(err) || !pause(ctx, try) {
+			break
+		}
+	}
+	return refused(code, "the change could not be made", err)
+}
+
+// fate asks what became of a transaction.
+func fate(ctx context.Context, p *pool, xid string) (committed, known bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*acquireTimeout)
+	defer cancel()
+	for try := range 4 * maxTries {
+		var status *string
+		err := p.row(ctx, "SELECT pg_xact_status($1::text::xid8)", []any{xid}, &status)
+		if err == nil && status != nil && *status != "in progress" {
+			return *status == "committed", true
+		}
+		if !pause(ctx, try) {
+			break
+		}
+	}
+	return false, false
+}

@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+const settleSQL = `SELECT o_status, o_first, o_settlement, o_live FROM aip.settle_one(
+	$1::json, $2::json, $3::json, $4::text, $5::text, $6::text, $7::boolean, $8::text)`
+
+// Settle implements registry.Router. Repeating it is harmless, so it is repeated
+// after a lost answer; only then the receipt may report First false although this
+// very call settled.
+func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (registry.Receipt, error) {
+	if err := registry.Wrong(s); err != nil {
+		return registry.Receipt{}, err
+	}
+	p, err := r.dataPool()
+	if err != nil {
+		return registry.Receipt{}, err
+	}
+	if !storable(given) {
+		return registry.Receipt{}, lost(given)
+	}
+	args, err := settleArgs(given, s)
+	if err != nil {
+		return registry.Receipt{}, err
+	}
+	for try := range maxTries {
+		receipt, known, err := r.settleOnce(ctx, p, args)
+		switch {
+		case err == nil && !known:
+			return registry.Receipt{}, lost(given)
+		case err == nil:
+			return receipt, nil
+		case fateUnknown(err):
+			r.retries.unknown.Add(1)
+		case !r.retryable(err):
+			return registry.Receipt{}, refused("settle.unavailable", "the attempt could not be settled", err)
+		}
+		if !pause(ctx, try) {
+			break
+		}
+	}
+	return registry.Receipt{}, fleet.Errorf(fleet.Unknown, "settle.unknown", "it is not known whether the attempt of action %s was settled", given.Route.Action).
+		Because("the database gave no answer").Advise("settle again: a repeat reports the first settlement")
+}
+
+func (r *Registry) settleOnce(ctx context.Context, p *pool, args []any) (registry.Receipt, bool, error) {
+	var status string
+	var receipt registry.Receipt
+	var settlement, live []byte
+	if err := p.row(ctx, settleSQL, args, &status, &receipt.First, &settlement, &live); err != nil {
+		return receipt, false, err
+	}
+	if status != "settled" {
+		return receipt, false, nil
+	}
+	var s settlementRow
+	var l liveRow
+	if err := json.Unmarshal(settlement, &s); err != nil {
+		return receipt, false, malformed(err)
+	}
+	if err := json.Unmarshal(live, &l); err != nil {
+		return receipt, false, malformed(err)
+	}
+	var err error
+	if receipt.Settlement, err = s.settlement(); err != nil {
+		return receipt, false, malformed(err)
+	}
+	receipt.Circuit = l.circuit()
+	return receipt, true, nil
+}
+
+// settleArgs writes the assignment as the rows that it claims to be.
+func settleArgs(a fleet.Assignment, s fleet.Settlement) ([]any, error) {
+	docs := []any{rowOfRoute(a.Route), rowOfAttempt(a.Attempt)}
+	if held := a.Attempt.Settlement; held != nil {
+		docs = append(docs, rowOfSettlement(a.Attempt, *held))
+	}
+	args := []any{nil, nil, nil}
+	for i, doc := range docs {
+		raw, err := json.Marshal(doc)
+		if err != nil {
+			return nil, fleet.Invalidf("settle.assignment", "the assignment cannot be written as JSON").Caused(err)
+		}
+		args[i] = string(raw)
+	}
+	return append(args, string(s.Outcome), s.Code, string(s.Verdict), s.PeerFault, s.EvidenceDigest.String()), nil
+}
+
+// storable reports whether an assignment could be a stored one at all: what the
+// database would round or refuse was never stored.
+func storable(a fleet.Assignment) bool {
+	if a.Route.Action.IsZero() || a.Attempt.Action != a.Route.Action {
+		return false
+	}
+	times := []time.Time{a.Route.AssignedAt, a.Attempt.ReservedAt, a.Attempt.Deadline}
+	if held := a.Attempt.Settlement; held != nil {
+		times = append(times, held.SettledAt)
+	}
+	for _, t := range times {
+		if t.Nanosecond()%1000 != 0 || t.Year() < 1 || t.Year() > 9999 {
+			return false
+		}
+	}
+	for _, n := range []uint64{
+		a.Route.CatalogRevision, a.Route.BindingPolicyRevision, a.Route.QuotaPolicyRevision, a.Attempt.Fence.Number, a.Attempt.LeaseEpoch,
+	} {
+		if n > maxBigint {
+			return false
+		}
+	}
+	return textStorable(a)
+}
+
+const maxBigint = 1<<63 - 1
+
+func lost(given fleet.Assignment) *fleet.Error {
+	return fleet.Errorf(fleet.FenceLost, "settle.fence_lost", "this is not the current assignment of action %s", given.Route.Action).
+		Advise("look the action up; keep the answer as evidence")
+}
+
+// textStorable refuses text that PostgreSQL cannot hold.
+func textStorable(a fleet.Assignment) bool {
+	texts := []string{
+		a.Route.Endpoint, a.Route.Topology.Region, a.Route.Topology.Zone, a.Route.Topology.CapacityClass,
+		a.Route.Peer.PrincipalID, a.Route.Peer.PrincipalKind, a.Route.Peer.DID, a.Route.Peer.TrustDomain, a.Route.Peer.TransportProfile,
+		a.Route.CredentialRevisionRef, a.Route.QuotaPolicyRef, a.Attempt.Fence.Token,
+	}
+	if held := a.Attempt.Settlement; held != nil {
+		texts = append(texts, string(held.Outcome), held.Code, string(held.Verdict))
+	}
+	for _, s := range a.Attempt.Scopes {
+		texts = append(texts, string(s.Kind), s.Key)
+	}
+	for _, t := range texts {
+		if strings.ContainsRune(t, 0) || !utf8.ValidString(t) {
+			return false
+		}
+	}
+	return true
+}
