@@ -13,23 +13,23 @@ import (
 )
 
 // checkFence is check 5: the attempt is the newest one and of this lease's epoch.
-// A refusal is only as harmless as what the journal says of the action.
+// The epoch only matters while there is something to execute: an outcome, or a
+// promise made before, is told to an attempt of an older epoch as well, and a repeat
+// that reaches a host after its restart is one. A refusal is only as harmless as what the journal says.
 func (h *Host) checkFence(d *delivery, r journal.Record) *refusal {
-	lost := func(why string) *refusal {
-		out := refuse(CodeFenceLost, why)
-		if r.State != journal.None && r.State != journal.NotStarted && r.State != journal.Cancelled {
-			out.class = protocol.ClassUnknown
-		}
-		return out
-	}
+	idle := r.State == journal.None || r.State == journal.NotStarted && d.route.Fence.Number > r.Closed
 	probe := journal.Record{Highest: r.Highest}
 	if err := probe.See(d.route.Fence); err != nil {
-		return lost(reason(err))
+		no := refuse(CodeFenceLost, reason(err))
+		if r.State != journal.None && r.State != journal.NotStarted && r.State != journal.Cancelled {
+			no.class = protocol.ClassUnknown
+		}
+		return no
 	}
 	// Only an older epoch is over for good. A newer one may still reach this host:
 	// its lease answer is on the way, so check 7 refuses that attempt and closes it.
-	if epoch := h.cfg.Lease.Standing().Epoch; d.route.LeaseEpoch < epoch {
-		return lost(fmt.Sprintf("the attempt was reserved under lease epoch %d, this host holds %d", d.route.LeaseEpoch, epoch))
+	if epoch := h.cfg.Lease.Standing().Epoch; idle && d.route.LeaseEpoch < epoch {
+		return refuse(CodeFenceLost, fmt.Sprintf("the attempt was reserved under lease epoch %d, this host holds %d", d.route.LeaseEpoch, epoch))
 	}
 	return nil
 }

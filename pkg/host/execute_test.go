@@ -15,6 +15,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/host"
 	"github.com/aipfleet/aipfleet/pkg/host/journal"
+	"github.com/aipfleet/aipfleet/pkg/lifecycle"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 )
 
@@ -425,4 +426,17 @@ func postAndIgnore(ctx context.Context, url string, data []byte) {
 	if resp, err := http.DefaultClient.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}
+}
+
+func TestExecute_G27_ARepeatOfAnOlderEpochGetsTheOutcome(t *testing.T) {
+	r := newRig(t)
+	id := newAction()
+	r.send(r.order(id, 1)).wantResult(t, protocol.ResultCompleted)
+	promised := newAction()
+	r.send(r.question(promised, 1)).wantState(t, protocol.StateNotStarted)
+	r.lease.set(func(s *lifecycle.Standing) { s.Epoch = 8 })
+	r.send(r.order(promised, 1)).wantNo(t, host.CodeNotReady, 503, protocol.ClassNotStarted)
+	r.send(r.order(id, 1)).wantResult(t, protocol.ResultCompleted)
+	r.send(r.order(newAction(), 1)).wantNo(t, host.CodeFenceLost, 409, protocol.ClassRefused)
+	r.wantCalls(id, 1)
 }

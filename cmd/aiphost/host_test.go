@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aipfleet/aipfleet/examples/ticketdesk/desk"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/protocol"
+)
+
+// TestHost_G26_KilledAfterTheEffect kills the host after the product has acted and
+// before anybody heard of it: the next process finds the effect, and makes no second one.
+func TestHost_G26_KilledAfterTheEffect(t *testing.T) {
+	b := newBed(t)
+	p := b.spawn().ready()
+	id := fleet.NewActionID(time.Now())
+	b.fault(desk.Rule{At: desk.AfterEffect, Action: desk.ActionStall})
+	order := b.order(id, "printer on fire")
+	lost := make(chan error, 1)
+	go func() { _, err := b.post(order); lost <- err }()
+	b.eventually("the effect", func() bool { return b.effects() == 1 })
+	p.signal(syscall.SIGKILL)
+	p.wait()
+	if err := <-lost; err == nil {
+		t.Fatal("an answer came although the host was killed")
+	}
+	b.spawn().ready()
+	if live := b.live(); live.LeaseEpoch != 2 {
+		t.Errorf("the killed host did not supersede its lease: %+v", live)
+	}
+	b.eventually("the outcome", func() bool {
+		o, err := b.post(b.seal(id, "open_ticket", protocol.ActionStatusRequest{ActionID: id}))
+		return err == nil && bytes.Contains(o.Body(), []byte(`"state":"completed"`)) && bytes.Contains(o.Body(), []byte(`"source":"reconcile"`))
+	})
+	o, err := b.post(order)
+	if err != nil || o.BodyKey() != "action_result" {
+		t.Fatalf("the same message again: %v %s", err, o.Body())
+	}
+	if n := b.effects(); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+}
+
+// TestHost_G37_SIGTERMFinishesWhatRuns asks the host to end while an action runs: it
+// takes nothing new, finishes, goes offline, and exits with 0.
+func TestHost_G37_SIGTERMFinishesWhatRuns(t *testing.T) {
+	b := newBed(t)
+	p := b.spawn().ready()
+	b.fault(desk.Rule{At: desk.BeforeEffect, Action: desk.ActionStall})
+	running := fleet.NewActionID(time.Now())
+	answer := make(chan string, 1)
+	go func() {
+		o, err := b.post(b.order(running, "slow"))
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- o.BodyKey() + " " + string(o.Body())
+	}()
+	b.eventually("the stall", func() bool { return len(must(desk.ReadFired(b.account))) == 1 })
+	p.signal(syscall.SIGTERM)
+	b.eventually("draining", func() bool { return b.live().Status == fleet.ReplicaDraining })
+	late := fleet.NewActionID(time.Now())
+	o, err := b.post(b.order(late, "late"))
+	if err != nil || !bytes.Contains(o.Body(), []byte(`host.draining`)) {
+		t.Errorf("a new action while draining: %v %s", err, o.Body())
+	}
+	if err := desk.Release(b.account); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; !strings.HasPrefix(got, "action_result") || !strings.Contains(got, `"completed"`) {
+		t.Errorf("the running action: %s", got)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if live := b.live(); live.Status != fleet.ReplicaOffline {
+		t.Errorf("not offline: %+v", live)
+	}
+	if n := b.effects(); n != 1 {
+		t.Errorf("%d effects", n)
+	}
+	if strings.Contains(p.logText(), "tok-1414213562") {
+		t.Error("the credential is in the log (G21)")
+	}
+}
+
+// TestHost_G28_OtherBytesNeverRun changes the artifact after it was admitted: no lease
+// is granted for it, and it is not even unpacked.
+func TestHost_G28_OtherBytesNeverRun(t *testing.T) {
+	b := newBed(t)
+	path := filepath.Join(b.dir, "release", "artifact", "ticketdesk")
+	f := must(os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0))
+	must(f.WriteString("more"))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := b.spawn()
+	b.eventually("the refusal", func() bool { return strings.Contains(p.logText(), "lease.artifact") })
+	if _, err := os.Stat(filepath.Join(b.dir, "state", "artifact")); !os.IsNotExist(err) {
+		t.Errorf("the artifact was unpacked: %v", err)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 || len(p.lines) > 0 {
+		t.Errorf("exit code %d, said %d lines", code, len(p.lines))
+	}
+}
+
+// TestHost_G40_RefusesToStartAndSaysWhy lists what keeps a host from starting.
+func TestHost_G40_RefusesToStartAndSaysWhy(t *testing.T) {
+	b := newBed(t)
+	config := string(must(os.ReadFile(b.config)))
+	for name, c := range map[string]struct{ from, to, say string }{
+		"unknown member":  {"capacity: 4", "capacity: 4\ncapacties: 5", "capacties"},
+		"missing key":     {"identity_key: host.pem", "identity_key: none.pem", "envelope.key_file"},
+		"other version":   {"version: cver_desk", "version: cver_other", "cver_other"},
+		"no capacity":     {"capacity: 4", "capacity: 0", "capacity"},
+		"missing release": {"release: release", "release: nowhere", "error["},
+	} {
+		b.write("host.yaml", []byte(strings.Replace(config, c.from, c.to, 1)))
+		p := b.spawn()
+		if code := p.wait(); code != 1 || !strings.Contains(p.logText(), c.say) || !strings.HasPrefix(p.logText(), "error[") {
+			t.Errorf("%s: exit code %d\n%s", name, code, p.logText())
+		}
+	}
+	b.write("host.yaml", []byte(config))
+	b.spawn().ready()
+	second := b.spawn("--listen", "127.0.0.1:0")
+	if code := second.wait(); code != 1 || !strings.Contains(second.logText(), "journal.locked") {
+		t.Errorf("a second host on the same state: exit code %d\n%s", code, second.logText())
+	}
+}
