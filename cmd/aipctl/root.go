@@ -7,10 +7,12 @@ import (
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/about"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/action"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/admit"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apply"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/bind"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/describe"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/dev"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/doctor"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/drain"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/events"
@@ -21,6 +23,7 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/route"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/target"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/transition"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/trust"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/wait"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
@@ -40,8 +43,8 @@ func root(a *app.App) *cobra.Command {
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
 		drain.Command(a), drain.UndrainCommand(a),
 		action.Command(a), reconcile.Command(a),
-		release.Command(a),
-		registrycmd.Command(a), target.Command(a),
+		admit.Command(a), release.Command(a), trust.Command(a),
+		registrycmd.Command(a), target.Command(a), dev.Command(a),
 	)
 	r.AddCommand(transition.Commands(a)...)
 	r.AddCommand(about.Commands(a)...)

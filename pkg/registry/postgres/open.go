@@ -136,7 +136,9 @@ func openPool(ctx context.Context, c Config, url, role string, size int32) (*poo
 	if c.Connections > 0 {
 		config.MaxConns = c.Connections
 	}
-	config.ConnConfig.DefaultQueryExecMode = c.ExecMode
+	if c.ExecMode != 0 {
+		config.ConnConfig.DefaultQueryExecMode = c.ExecMode
+	}
 	config.ConnConfig.RuntimeParams["application_name"] = "aipfleet"
 	if c.Application != "" {
 		config.ConnConfig.RuntimeParams["application_name"] = c.Application
