@@ -105,10 +105,10 @@ const (
 
 // manyActions lets both tenants work at once.
 func (s *show) manyActions(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, working := errgroup.WithContext(ctx)
 	for _, tenant := range localfleet.Tenants() {
 		for n := range customers {
-			group.Go(func() error { return s.customer(ctx, tenant, n) })
+			group.Go(func() error { return s.customer(working, tenant, n) })
 		}
 	}
 	if err := group.Wait(); err != nil {

@@ -136,7 +136,9 @@ func (s *show) logTails() {
 	for _, row := range s.fleet.Status() {
 		if tail := s.fleet.LogTail(row.Name, 15); row.Name != "postgres" && tail != "" {
 			s.Say("--- the end of %s", row.Log)
-			s.Say("%s", tail)
+			for line := range strings.Lines(tail) {
+				s.Say("%s", strings.TrimRight(line, "\n"))
+			}
 		}
 	}
 }
