@@ -129,6 +129,9 @@ func TestHost_G40_RefusesToStartAndSaysWhy(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s", name, code, p.logText())
 		}
 	}
+	if code := b.spawn("--no-such-flag").wait(); code != 2 {
+		t.Errorf("a wrong command line: exit code %d", code)
+	}
 	b.write("host.yaml", []byte(config))
 	b.spawn().ready()
 	second := b.spawn("--listen", "127.0.0.1:0")

@@ -27,26 +27,32 @@ func main() {
 
 type streams struct{ out, err io.Writer }
 
-// run executes one command line and returns the exit code. A daemon that refuses to
-// start, or that had to stop, exits with 1.
+// run executes one command line and returns the exit code: 1 when the host refused to
+// start or had to stop, 2 for a wrong command line.
 func run(ctx context.Context, args []string, env func(string) (string, bool), std streams) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
+	usage := true
 	root := &cobra.Command{
 		Use: "aiphost", Short: "Run one connector instance", SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
+		PersistentPreRun: func(*cobra.Command, []string) { usage = false },
 	}
 	root.SetArgs(args)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	root.AddCommand(runCommand(env, std))
-	if err := root.ExecuteContext(ctx); err != nil {
-		printError(std.err, err)
-		return 1
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case usage:
+		printError(std.err, fleet.Invalidf("usage", "%s", err.Error()).Advise("aiphost run --help"))
+		return 2
 	}
-	return 0
+	printError(std.err, err)
+	return 1
 }
 
 func runCommand(env func(string) (string, bool), std streams) *cobra.Command {

@@ -440,3 +440,39 @@ func TestExecute_G27_ARepeatOfAnOlderEpochGetsTheOutcome(t *testing.T) {
 	r.send(r.order(newAction(), 1)).wantNo(t, host.CodeFenceLost, 409, protocol.ClassRefused)
 	r.wantCalls(id, 1)
 }
+
+func TestExecute_G44_ADefiniteFailureIsFinal(t *testing.T) {
+	r := newRig(t)
+	id := newAction()
+	r.product.act = func(context.Context, connector.Call) (connector.Result, error) {
+		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: "no such ticket"}}, nil
+	}
+	first := r.send(r.order(id, 1))
+	first.wantResult(t, protocol.ResultFailed)
+	r.product.set(func(c *counter) { c.act = nil })
+	again := r.send(r.order(id, 2))
+	again.wantResult(t, protocol.ResultFailed)
+	if !bytes.Equal(first.raw, again.raw) || !bytes.Contains(first.raw, []byte("provider.tool_error")) {
+		t.Errorf("%s\n%s", first.raw, again.raw)
+	}
+	r.wantCalls(id, 1)
+}
+
+func TestExecute_G39_NothingIsAnsweredFromAFailedJournal(t *testing.T) {
+	r := newRig(t)
+	id := newAction()
+	a := r.order(id, 1)
+	data := r.seal(a)
+	if err := r.cfg.Journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(r.server.URL+protocol.PathMessages, protocol.ContentType, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	r.wantCalls(id, 0)
+}

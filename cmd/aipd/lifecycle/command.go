@@ -142,6 +142,14 @@ func Run(ctx context.Context, cfg Config, env func(string) (string, bool), std S
 	if err != nil {
 		return fleet.Errorf(fleet.Unavailable, "aipd.listen", "the address %s cannot be served", cfg.Listen).Caused(err)
 	}
+	ready := map[string]any{"ready": true, "listen": listener.Addr().String(), "did": signer.DID().String()}
+	_ = json.NewEncoder(std.Out).Encode(ready)
+	return serve(ctx, newServer(control, log), listener, cfg)
+}
+
+// newServer adds liveness to the control endpoint. The registry was proved usable at
+// the start, and a beat that cannot reach it says so itself.
+func newServer(control *lifecycle.Server, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/", control.Handler())
 	for _, path := range []string{"GET /health", "GET /ready"} {
@@ -150,12 +158,10 @@ func Run(ctx context.Context, cfg Config, env func(string) (string, bool), std S
 			_, _ = io.WriteString(w, `{"status":"ok"}`+"\n")
 		})
 	}
-	server := &http.Server{
+	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	_ = json.NewEncoder(std.Out).Encode(map[string]any{"ready": true, "listen": listener.Addr().String(), "did": signer.DID().String()})
-	return serve(ctx, server, listener, cfg)
 }
 
 // closePatience bounds the wait for requests under way.
