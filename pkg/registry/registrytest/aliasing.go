@@ -46,7 +46,9 @@ func aliasOut(w *World) {
 	w.unchanged("changing the answers", func() {
 		held.Attempt.Scopes[0].Key = "changed"
 		l := w.lookup("two")
+		before := text(l)
 		l.Attempts[0].Settlement.Outcome, l.Attempts[0].Scopes[0].Limit = fleet.OutcomeCompleted, 0
+		w.expect(text(w.lookup("two")) == before, "a changed answer to lookup came back")
 		item, err := w.Catalog.Get(w.ctx(), acme(), open())
 		w.must(err, "get")
 		item.Definition.InputSchema[2] = 'X'

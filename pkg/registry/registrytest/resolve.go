@@ -26,8 +26,7 @@ func resolveCases() []Case {
 		{Name: "G10/explain_agrees_with_resolve_and_reserves_nothing", Why: "an explanation that differs from the decision explains nothing", Run: resolveExplain},
 		{Name: "G13/batch_items_are_independent", Why: "one refusal in a batch must not cost the others their route", Run: resolveBatch},
 		{Name: "G03/malformed_request_is_refused", Why: "a zero identity or an endless time to live must not reach the tables", Run: resolveMalformed},
-		{Name: "G39/routes_survive_a_restart", Why: "an acknowledged route that is forgotten runs twice", Run: resolveRestart,
-			Needs: func(s Subject) bool { return s.Restart != nil }},
+		{Name: "G39/routes_survive_a_restart", Why: "an acknowledged route that is forgotten runs twice", Run: resolveRestart, Lasting: true},
 	}
 }
 

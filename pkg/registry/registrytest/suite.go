@@ -73,10 +73,10 @@ type TB interface {
 
 // Case is one promise put to the test.
 type Case struct {
-	Name  string // "G07/second_settlement_reports_the_first"
-	Why   string // what would go wrong
-	Run   func(w *World)
-	Needs func(s Subject) bool // nil: nothing beyond the contracts
+	Name    string // "G07/second_settlement_reports_the_first"
+	Why     string // what would go wrong
+	Run     func(w *World)
+	Lasting bool // needs a registry whose state outlives its process
 }
 
 // Cases lists every case, by topic.
@@ -95,19 +95,20 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject, options Options) {
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := newSubject(t)
-			if c.Needs != nil && !c.Needs(s) {
-				t.Logf("not applicable: the subject has no %s", c.Why)
+			if c.Lasting && s.Restart == nil {
+				t.Log("the subject's state is lost at exit, as it says")
 				return
 			}
 			t.Log(c.Why)
-			play(t, c, s, options)
+			play(t, c, s, func() Subject { return newSubject(t) }, options)
 		})
 	}
 }
 
-// play runs one case and audits what it left.
-func play(t TB, c Case, s Subject, options Options) {
+// play runs one case and audits what it left. fresh makes further empty subjects.
+func play(t TB, c Case, s Subject, fresh func() Subject, options Options) {
 	w := newWorld(t, s, options)
+	w.fresh = fresh
 	c.Run(w)
 	w.audit()
 }

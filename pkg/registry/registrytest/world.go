@@ -18,6 +18,7 @@ type World struct {
 	now     time.Time
 	leases  map[fleet.ReplicaID]registry.Lease
 	claims  int
+	fresh   func() Subject // another empty registry of the same kind
 }
 
 // Epoch is when the clock of every case starts.

@@ -1,4 +1,0 @@
-package registrytest
-
-func concurrentCases() []Case { return nil }
-func modelCases() []Case      { return nil }
