@@ -211,7 +211,6 @@ type ask struct {
 	doc   protocol.Document
 	route protocol.RouteCoordinates
 	id    fleet.MessageID
-	key   string
 }
 
 func newAction() fleet.ActionID { return fleet.NewActionID(time.Now()) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
@@ -61,7 +62,7 @@ func Open(path string, opts Options) (*Journal, error) {
 		opts.LockWait = time.Second
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: opts.LockWait, FreelistType: bolt.FreelistMapType})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		e := fleet.Errorf(fleet.Conflict, CodeLocked, "the journal %s is in use", path)
 		return nil, e.Because("another process owns it").Advise("stop the other host, or use another state directory")
 	}

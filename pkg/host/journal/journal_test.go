@@ -183,15 +183,6 @@ func open(t *testing.T, path string) *journal.Journal {
 	return j
 }
 
-func apply(t *testing.T, j *journal.Journal, id fleet.ActionID, mutate func(*journal.Record) error) journal.Record {
-	t.Helper()
-	r, err := j.Apply(context.Background(), journal.Change{Action: id, Mutate: mutate})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 func TestJournal_G25_IdentityAndOwnership(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
