@@ -42,6 +42,7 @@ func demo(ctx context.Context, a *app.App, dir string) error {
 		return err
 	}
 	o.LeaseTTL, o.Brisk = demoLeaseTTL, true
+	o.Say = func(format string, args ...any) { a.Progressf("    "+format, args...) }
 	summary, err := showcase.Run(ctx, showcase.Options{Fleet: o, Registry: reader(a, dir), Now: a.Now, Say: a.Progressf})
 	if summary.StartedAt.IsZero() {
 		return err // it broke off before there was anything to count

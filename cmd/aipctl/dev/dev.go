@@ -91,7 +91,7 @@ func downCommand(a *app.App) *cobra.Command {
 			f, err := localfleet.Open(localfleet.Options{Dir: dir, Now: a.Now, Say: a.Progressf})
 			if fleet.KindOf(err) == fleet.NotFound {
 				a.Progressf("there is no fleet in %s: nothing to stop", dir)
-				return nil
+				return printRows(a, nil, "")
 			}
 			if err != nil {
 				return err
@@ -105,7 +105,7 @@ func downCommand(a *app.App) *cobra.Command {
 				return err
 			}
 			a.Progressf("%s", map[bool]string{true: "stopped, and removed " + f.Place().Dir(), false: "stopped; aipctl dev up starts it again"}[purge])
-			return nil
+			return printStatus(a, f)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", defaultDir, "`directory` of the fleet")
@@ -113,16 +113,31 @@ func downCommand(a *app.App) *cobra.Command {
 	return cmd
 }
 
-// printStatus shows every process, and how to reach the fleet.
+// mark writes the state of a process as a glyph and a word.
+func mark(state string) string {
+	if state == localfleet.Running {
+		return "● " + state
+	}
+	return "○ " + state
+}
+
+// printStatus shows every process, and how to reach a fleet that runs.
 func printStatus(a *app.App, f *localfleet.Fleet) error {
-	rows := f.Status()
+	note := ""
+	if f.Alive() {
+		note = "export AIPCTL_CONFIG=" + f.Place().Context()
+	}
+	return printRows(a, f.Status(), note)
+}
+
+func printRows(a *app.App, rows []localfleet.Row, note string) error {
 	return a.Print(app.View{
-		Kind: "DevProcesses", Items: app.Items(rows), Note: "export AIPCTL_CONFIG=" + f.Place().Context(),
+		Kind: "DevProcesses", Items: app.Items(rows), Note: note,
 		Name: func(item any) string { row, _ := item.(localfleet.Row); return row.Name },
 		Table: func(bool) app.Table {
 			t := app.Table{Header: []string{"PROCESS", "STATE", "PID", "ADDRESS", "LOG"}}
 			for _, r := range rows {
-				t.Rows = append(t.Rows, []string{r.Name, app.Status(r.State), r.Number(), r.At, r.Log})
+				t.Rows = append(t.Rows, []string{r.Name, mark(r.State), r.Number(), r.At, r.Log})
 			}
 			return t
 		},

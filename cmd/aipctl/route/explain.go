@@ -63,7 +63,7 @@ func (o *explainOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reg, err := o.app.OpenRegistry(ctx, app.ReadOnly)
+	reg, err := open(ctx, o.app)
 	if err != nil {
 		return err
 	}

@@ -56,13 +56,8 @@ func (f *Fleet) writeLifecycle() error {
 }
 
 func (f *Fleet) writeServe(operators string) error {
-	reconcile := tree{}
-	if f.options.Brisk {
-		reconcile = tree{"every": "200ms", "expire_every": "500ms", "first_pause": "200ms", "last_pause": "1s"}
-	}
-	return f.place.writeYAML(f.place.Config("serve.yaml"), tree{
-		"reconcile": reconcile,
-		"listen":    address(f.state.Ports.Serve), "registry": "postgres", "database_url_file": f.place.Secret("data.url"),
+	doc := tree{
+		"listen": address(f.state.Ports.Serve), "registry": "postgres", "database_url_file": f.place.Secret("data.url"),
 		"identity_key": f.place.keyFile(keyGateway), "principal": "gateway.dev",
 		"auth": tree{
 			"jwt":         tree{"issuer": issuer, "audience": audience, "jwks_file": f.place.jwks(), "tenant_claim": tenantClaim},
@@ -72,7 +67,12 @@ func (f *Fleet) writeServe(operators string) error {
 		"operators":    operators,
 		"topology":     tree{"region": "eu-1", "zone": "eu-1a"},
 		"allow_ranges": []string{"127.0.0.0/8"},
-	})
+	}
+	if f.options.Brisk {
+		doc["owner_lease"] = "2s"
+		doc["reconcile"] = tree{"every": "200ms", "expire_every": "500ms", "first_pause": "200ms", "last_pause": "1s"}
+	}
+	return f.place.writeYAML(f.place.Config("serve.yaml"), doc)
 }
 
 // hostTrust is what every host must know of the others.

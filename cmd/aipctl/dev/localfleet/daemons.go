@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster"
 )
 
 // Names of the processes beside the hosts, which are named after their replicas.
 const (
+	ProcessPostgres  = "postgres"
 	ProcessLifecycle = "lifecycle"
 	ProcessServe     = "serve"
 )
@@ -59,6 +61,10 @@ func (f *Fleet) startAll(ctx context.Context) error {
 
 // Start starts one process that does not run and waits until it is ready.
 func (f *Fleet) Start(ctx context.Context, name string) error {
+	if name == ProcessPostgres {
+		_, _, err := f.cluster(ctx)
+		return err
+	}
 	i := slices.IndexFunc(f.launches(), func(l launch) bool { return l.name == name })
 	if i < 0 {
 		return fleet.Errorf(fleet.NotFound, "dev.process", "the fleet has no process %s", fleet.Printable(name, 80))
@@ -141,6 +147,13 @@ func (f *Fleet) Process(name string) Process { return f.state.Processes[name] }
 
 // Kill ends a process as a crash would.
 func (f *Fleet) Kill(ctx context.Context, name string) error {
+	if name == ProcessPostgres {
+		cluster, err := pgcluster.Attach(f.place.postgres())
+		if err != nil {
+			return err
+		}
+		return cluster.Kill()
+	}
 	return f.state.Processes[name].Kill(ctx)
 }
 

@@ -63,18 +63,50 @@ func (f *Fleet) pack(ctx context.Context) error {
 
 // PackInto packs, signs and attests the example's release into a directory.
 func (f *Fleet) PackInto(ctx context.Context, dir string) error {
+	return f.packFrom(ctx, ticketdesk.Release(), f.programs.path("ticketdesk"), dir)
+}
+
+// PackNext makes a later release of the same program into a directory: its artifact
+// is a folder with the program in it, since two versions never share an artifact.
+func (f *Fleet) PackNext(ctx context.Context, dir string) error {
+	var release tree
+	if err := yaml.Unmarshal(ticketdesk.Release(), &release); err != nil {
+		return unavailable("dev.release", "the example's release cannot be read", err)
+	}
+	release["version"], release["version_id"], release["release_sequence"] = "1.1.0", "cver_ticketdesk_1.1.0", 2
+	release["artifact"] = tree{"path": "artifact/desk", "entrypoint": "ticketdesk"}
+	text, err := yaml.Marshal(release)
+	if err != nil {
+		return unavailable("dev.release", "the release cannot be written", err)
+	}
+	folder := filepath.Join(f.place.dir, "next")
+	program, err := os.ReadFile(f.programs.path("ticketdesk"))
+	if err == nil {
+		err = os.MkdirAll(folder, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "ticketdesk"), program, 0o755)
+	}
+	if err != nil {
+		return unavailable("dev.release", "the release cannot be written", err)
+	}
+	return f.packFrom(ctx, text, folder, dir)
+}
+
+// packFrom packs an artifact under a description, signs and attests it.
+func (f *Fleet) packFrom(ctx context.Context, description []byte, artifact, dir string) error {
 	source := filepath.Join(f.place.dir, "source")
 	for _, step := range []func() error{
 		func() error { return os.RemoveAll(dir) },
 		func() error { return os.MkdirAll(source, 0o755) },
-		func() error { return writeFile(filepath.Join(source, "release.yaml"), ticketdesk.Release(), 0o644) },
+		func() error { return writeFile(filepath.Join(source, "release.yaml"), description, 0o644) },
 	} {
 		if err := step(); err != nil {
 			return unavailable("dev.release", "the release cannot be written", err)
 		}
 	}
 	for _, args := range [][]string{
-		{"release", "pack", source, "--artifact", f.programs.path("ticketdesk"), "--out", dir, "--discover"},
+		{"release", "pack", source, "--artifact", artifact, "--out", dir, "--discover"},
 		{"release", "attest", dir, "--slot", "sbom", "--key", f.builderKey()},
 		{"release", "attest", dir, "--slot", "provenance", "--key", f.builderKey(),
 			"--builder-id", builderID, "--source-repository", sourceRepo, "--source-ref", sourceRef},

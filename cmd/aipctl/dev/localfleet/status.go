@@ -103,7 +103,7 @@ func (f *Fleet) Status() []Row {
 }
 
 func (f *Fleet) databaseRow() Row {
-	row := Row{Name: "postgres", State: Stopped, At: address(f.state.Ports.Postgres), Log: filepath.Join(f.place.postgres(), "postgres.log")}
+	row := Row{Name: ProcessPostgres, State: Stopped, At: address(f.state.Ports.Postgres), Log: filepath.Join(f.place.postgres(), "postgres.log")}
 	if cluster, err := pgcluster.Attach(f.place.postgres()); err == nil {
 		row.State, row.PID, row.Log = Running, cluster.PID(), cluster.LogPath()
 	}

@@ -91,11 +91,7 @@ func (s *show) comeBack(ctx context.Context, tenant, host string, id fleet.Actio
 		return err
 	}
 	s.Say("    %s runs again as process %d; nobody resends anything", host, s.fleet.Process(host).PID)
-	var v action.View
-	err := until(ctx, patience, "the action was not reconciled", func(ctx context.Context) (_ bool, err error) {
-		v, err = s.clients[tenant].Get(ctx, id, 0)
-		return err == nil && v.State.Final(), err
-	})
+	v, err := s.awaitFinal(ctx, tenant, id)
 	if err != nil {
 		return err
 	}

@@ -27,15 +27,24 @@ func (s *show) wrongs() []wrong {
 	}
 }
 
-// wrongPackages tries to admit spoiled copies of the release.
+// wrongPackages makes a good next release, and tries to admit spoiled copies of it.
 func (s *show) wrongPackages(ctx context.Context) error {
 	before, err := s.revision(ctx)
 	if err != nil {
 		return err
 	}
+	good := filepath.Join(s.fleet.Place().Dir(), "release-1.1.0")
+	if err := s.fleet.PackNext(ctx, good); err != nil {
+		return err
+	}
+	tried, err := s.fleet.Aipctl(ctx, "admit", "release", good, "--dry-run", "-o", "json")
+	if err != nil {
+		return err
+	}
+	s.check(tried.Exit == 0, "the next release, as its publisher made it: exit code %d, no findings", tried.Exit)
 	for i, w := range s.wrongs() {
 		dir := filepath.Join(s.fleet.Place().Dir(), "wrong", string(rune('a'+i)))
-		if err := os.CopyFS(dir, os.DirFS(s.fleet.Place().Release())); err != nil {
+		if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
 			return fleet.Errorf(fleet.Unavailable, "demo.copy", "the release cannot be copied").Caused(err)
 		}
 		if err := w.spoil(ctx, dir); err != nil {
@@ -87,7 +96,7 @@ func findingCodes(text []byte) []string {
 
 // changeArtifact appends to the program, so that its digest is another.
 func (s *show) changeArtifact(_ context.Context, dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, "artifact", "ticketdesk"), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "artifact", "desk", "ticketdesk"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}

@@ -93,6 +93,7 @@ func (s *show) steps() []step {
 		{"The same action id with another meaning is refused; an unknown one is not found", []string{"G03", "G18", "G40"}, s.refusals},
 		{"A host is killed after the provider's effect and before its answer", []string{"G25", "G26", "G38", "G42"}, s.lostAnswer},
 		{"A host is down, is started again, and the pinned action then works", []string{"G09", "G44"}, s.hostRestart},
+		{"The central daemon is killed in the middle of an action, then the database server", []string{"G12", "G38", "G39"}, s.killCentral},
 		{"A drain waits for the work that is pinned to the replica", []string{"G08", "G23", "G37"}, s.drain},
 		{"Wrong packages are refused, with the reasons, and nothing is written", []string{"G13", "G33", "G40"}, s.wrongPackages},
 		{"The route of one action, as an operator sees it", []string{"G02", "G06"}, s.inspect},
