@@ -244,6 +244,9 @@ func (e *Engine) known(ctx context.Context, s action.Submission, overload error)
 // admit stores the submission; run tells whether it is this engine's to run.
 func (e *Engine) admit(ctx context.Context, s action.Submission) (record action.Record, run bool, err error) {
 	record, created, err := e.Store.Submit(ctx, s)
+	if fleet.Is(err, fleet.Unknown) { // asking again tells whether it was stored
+		record, created, err = e.Store.Submit(ctx, s)
+	}
 	if err != nil || created || record.State != action.Retryable {
 		return record, created, err
 	}

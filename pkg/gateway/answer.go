@@ -62,5 +62,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) error {
 	if err != nil {
 		return fleet.Invalidf(envelope.CodeSize, "the body is too large, or did not arrive").Because("%d bytes are allowed", s.MaxInput)
 	}
-	return envelope.DecodeClosed(data, envelope.Limits{MaxBytes: int(s.MaxInput)}, into)
+	limits := envelope.Limits{MaxBytes: int(s.MaxInput), MaxDepth: envelope.DefaultMaxDepth - messageLevels}
+	return envelope.DecodeClosed(data, limits, into)
 }

@@ -10,6 +10,10 @@ import (
 // page reads one page of what the tenant's catalog holds and this identity may
 // call. It may hold fewer items than asked for, and still have a next one.
 func (s *Server) page(r *http.Request, who Identity) (registry.CatalogPage, error) {
+	if !s.Ready.Now(r.Context()).Ready { // what cannot be resolved and dispatched is not advertised
+		return registry.CatalogPage{}, fleet.Errorf(fleet.Unavailable, "gateway.not_ready", "this aipd cannot take actions now").
+			Advise("see which part is not ready: GET /ready")
+	}
 	q := r.URL.Query()
 	query := registry.CatalogQuery{Search: q.Get("search"), Profile: q.Get("profile"), Cursor: q.Get("cursor")}
 	var err error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/action"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/protocol"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
@@ -42,8 +43,15 @@ type Config struct {
 	Version  string // of the program, for the manifest
 	Now      func() time.Time
 	Log      *slog.Logger
-	MaxInput int64 // bytes of one request body; 0 means 4 MiB
+	MaxInput int64 // bytes of one request body; 0 means 4 MiB less what its message adds
 }
+
+// What the message to a host adds to a request: bytes, and levels of nesting. A
+// request that a host could not read is refused before an action exists.
+const (
+	messageOverhead = 64 << 10
+	messageLevels   = 2
+)
 
 // Server is aipd's HTTP surface.
 type Server struct {
@@ -54,7 +62,7 @@ type Server struct {
 // New makes a server.
 func New(c Config) *Server {
 	if c.MaxInput <= 0 {
-		c.MaxInput = 4 << 20
+		c.MaxInput = protocol.MaxMessageBytes - messageOverhead
 	}
 	return &Server{Config: c}
 }

@@ -53,7 +53,8 @@ func (r *Reconciler) applyPage(ctx context.Context, uncertain []action.Record) e
 		}
 	}
 	for _, a := range uncertain {
-		if err := r.apply(ctx, a, newest[a.ID]); err != nil && ctx.Err() == nil {
+		err := r.apply(ctx, a, newest[a.ID])
+		if err != nil && ctx.Err() == nil && r.warned.first(a.ID, err.Error()) {
 			r.Log.WarnContext(ctx, "decision not applied", "action", a.ID.String(), "error", err)
 		}
 	}

@@ -62,7 +62,32 @@ const (
 )
 
 // Reconciler works off uncertain attempts. Any number may run on one registry.
-type Reconciler struct{ Config }
+type Reconciler struct {
+	Config
+	warned warnings
+}
+
+// warnings keeps a failure that repeats from filling the log: each text is said once
+// per action, until there are too many to remember.
+type warnings struct {
+	mu   sync.Mutex
+	said map[fleet.ActionID]string
+}
+
+const maxWarnings = 1024
+
+func (w *warnings) first(id fleet.ActionID, text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.said[id] == text {
+		return false
+	}
+	if w.said == nil || len(w.said) >= maxWarnings {
+		w.said = map[fleet.ActionID]string{}
+	}
+	w.said[id] = text
+	return true
+}
 
 // New makes a reconciler.
 func New(c Config) *Reconciler {
@@ -79,7 +104,7 @@ func New(c Config) *Reconciler {
 	if c.Observe == nil {
 		c.Observe = func(fleet.Resolution) {}
 	}
-	return &Reconciler{c}
+	return &Reconciler{Config: c}
 }
 
 // Run works until ctx ends, and returns when its goroutines have.

@@ -3,6 +3,8 @@ package serve
 import (
 	"errors"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +20,9 @@ import (
 // relative path is relative to the file's own directory. What weakens a check cannot
 // be set here: it is a flag whose name ends in -unsafe.
 type Config struct {
-	Listen          string          `yaml:"listen"`            // host:port
+	Listen          string          `yaml:"listen"`   // host:port
+	TLSCert         string          `yaml:"tls_cert"` // PEM, with tls_key; without them only loopback is served
+	TLSKey          string          `yaml:"tls_key"`
 	Registry        string          `yaml:"registry"`          // postgres or memory
 	DatabaseURL     string          `yaml:"database_url"`      // of aip_data
 	DatabaseURLFile string          `yaml:"database_url_file"` // a file that holds it
@@ -123,7 +127,7 @@ func LoadConfig(path string) (Config, error) {
 }
 
 func (c *Config) anchor(dir string) {
-	paths := []*string{&c.DatabaseURLFile, &c.Publication, &c.IdentityKey, &c.Auth.TokensFile, &c.PolicyFile, &c.Operators}
+	paths := []*string{&c.DatabaseURLFile, &c.Publication, &c.IdentityKey, &c.Auth.TokensFile, &c.PolicyFile, &c.Operators, &c.TLSCert, &c.TLSKey}
 	if c.Auth.JWT != nil {
 		paths = append(paths, &c.Auth.JWT.JWKSFile)
 	}
@@ -144,6 +148,12 @@ func (c *Config) check() error {
 		return configError("registry is postgres or memory, not %q", fleet.Printable(c.Registry, 32))
 	case c.Listen == "":
 		return configError("listen is missing")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return configError("tls_cert and tls_key belong together")
+	case c.TLSCert == "" && !loopback(c.Listen):
+		return fleet.Invalidf(codeConfig, "aipd does not listen on %s without TLS", fleet.Printable(c.Listen, 64)).
+			Because("bearer tokens would cross the network in the clear").
+			Advise("set tls_cert and tls_key, or listen on 127.0.0.1 behind a proxy on this machine")
 	case c.IdentityKey == "":
 		return configError("identity_key is missing").Advise("make one with: aipctl dev up, or set an Ed25519 PKCS#8 key")
 	case c.Principal == "":
@@ -156,6 +166,15 @@ func (c *Config) check() error {
 		return configError("registry memory needs publication and operators")
 	}
 	return nil
+}
+
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // databaseURL comes from the file, the configuration or AIPD_DATABASE_URL.

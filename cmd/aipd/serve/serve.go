@@ -41,6 +41,8 @@ type plane struct {
 	handler    http.Handler
 	peers      *peer.Client
 	grace      time.Duration
+	tlsCert    string
+	tlsKey     string
 }
 
 // run serves until ctx ends, then stops gracefully: no new work, running actions
@@ -140,7 +142,10 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 	if s.lifecycle != nil {
 		mux.Handle(protocol.PathControl, s.lifecycle)
 	}
-	return &plane{stores: s, engine: engine, reconciler: reconciler, handler: mux, peers: peers, grace: max(c.Grace, 20*time.Second)}, nil
+	return &plane{
+		stores: s, engine: engine, reconciler: reconciler, handler: mux, peers: peers, grace: max(c.Grace, 20*time.Second),
+		tlsCert: c.TLSCert, tlsKey: c.TLSKey,
+	}, nil
 }
 
 // checks are the parts without which an action cannot be taken.
@@ -166,7 +171,8 @@ func (pl *plane) serve(ctx context.Context, listener net.Listener, p process, id
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	server := &http.Server{
-		Handler: pl.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: pl.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: gateway.MaxWait + time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // requests that wait answer at once when it ends
 		ErrorLog:    slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 	}
@@ -178,7 +184,7 @@ func (pl *plane) serve(ctx context.Context, listener net.Listener, p process, id
 	}
 	parts.Go(func() { failed(pl.engine.Run(ctx)) })
 	parts.Go(func() { pl.reconciler.Run(ctx) })
-	parts.Go(func() { failed(server.Serve(listener)) })
+	parts.Go(func() { failed(pl.listen(server, listener)) })
 	parts.Go(func() { pl.reloads(ctx, p) })
 	pl.announce(ctx, listener, p, id)
 	<-ctx.Done()
@@ -193,6 +199,14 @@ func (pl *plane) serve(ctx context.Context, listener net.Listener, p process, id
 	}
 	p.log.Info("stopped")
 	return nil
+}
+
+// listen serves over TLS when a certificate is configured.
+func (pl *plane) listen(server *http.Server, listener net.Listener) error {
+	if pl.tlsCert != "" {
+		return server.ServeTLS(listener, pl.tlsCert, pl.tlsKey)
+	}
+	return server.Serve(listener)
 }
 
 // announce prints the one line that says the daemon is ready, once it is.
