@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/about"
@@ -25,21 +23,13 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/transition"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/trust"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/wait"
-	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
 // root assembles the command tree.
 func root(a *app.App) *cobra.Command {
-	verify := func(ctx context.Context, t app.Target) ([]string, error) {
-		url, err := a.DatabaseURL(t, app.ReadOnly)
-		if err != nil {
-			return nil, err
-		}
-		return migrate.Verify(ctx, url)
-	}
 	r := a.Root(
 		get.Command(a), describe.Command(a), route.Command(a), events.Command(a), events.AuditCommand(a),
-		wait.Command(a), doctor.Command(a, verify),
+		wait.Command(a), doctor.Command(a),
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
 		drain.Command(a), drain.UndrainCommand(a),
 		action.Command(a), reconcile.Command(a),

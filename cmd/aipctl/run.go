@@ -18,7 +18,7 @@ func run(ctx context.Context, args []string, env func(string) (string, bool), st
 	defer stop()
 	stdio.LookupEnv = env
 	a := app.New(stdio, time.Now, nil)
-	a.Open = opener(a)
+	a.Open, a.Verify = opener(a), verifier(a)
 	return a.Run(ctx, root(a), args)
 }
 

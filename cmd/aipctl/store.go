@@ -5,6 +5,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
 // opener opens a target's PostgreSQL registry under one role (G20). A command that
@@ -26,5 +27,16 @@ func opener(a *app.App) app.Opener {
 			return nil, err
 		}
 		return &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Close: r.Close}, nil
+	}
+}
+
+// verifier compares a target's database with this program.
+func verifier(a *app.App) app.Verifier {
+	return func(ctx context.Context, t app.Target) ([]string, error) {
+		url, err := a.DatabaseURL(t, app.ReadOnly)
+		if err != nil {
+			return nil, err
+		}
+		return migrate.Verify(ctx, url)
 	}
 }

@@ -49,9 +49,14 @@ type Opener func(ctx context.Context, target Target, access Access) (*Registry, 
 type App struct {
 	IO
 	Global
-	Now  func() time.Time
-	Open Opener
+	Now    func() time.Time
+	Open   Opener
+	Verify Verifier // nil when no database is behind the registry
 }
+
+// Verifier compares a target's database with this program and returns what differs,
+// one sentence each.
+type Verifier func(ctx context.Context, target Target) ([]string, error)
 
 // New makes an App. now and open are the only ways to the clock and to a registry.
 func New(stdio IO, now func() time.Time, open Opener) *App {

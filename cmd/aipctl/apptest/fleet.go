@@ -202,3 +202,20 @@ func deskReplica(tenant, zone string) fleet.Replica {
 }
 
 var _ testing.TB = (*Harness)(nil)
+
+// Offline has a replica's host leave.
+func (h *Harness) Offline(id string) {
+	h.Helper()
+	page, err := h.Registry.List(h.Context(), registry.Selection{Noun: registry.Replicas, IDs: []string{id}})
+	if err != nil || len(page.Replicas) != 1 {
+		h.Fatalf("replica %s: %v", id, err)
+	}
+	r := page.Replicas[0]
+	_, err = h.Registry.Leave(h.Context(), registry.Departure{
+		Claim:   registry.RequestClaim{ID: "msg_leave_" + id, Digest: fleet.DigestBytes([]byte("leave " + id))},
+		Replica: r.ID, PeerDID: r.Peer.DID, Epoch: r.Live.LeaseEpoch, Offline: true,
+	})
+	if err != nil {
+		h.Fatalf("leave: %v (%s)", err, fleet.CodeOf(err))
+	}
+}

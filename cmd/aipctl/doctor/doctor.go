@@ -24,21 +24,17 @@ type Check struct {
 	Next   string `json:"next,omitempty"`
 }
 
-// Schema compares a target's database with this program and returns what differs.
-type Schema func(ctx context.Context, target app.Target) ([]string, error)
-
 // Options is one examination.
 type Options struct {
 	App    *app.App
-	Schema Schema        // nil leaves the check out
 	OldAge time.Duration // an uncertain attempt older than this is a warning
 
 	checks []Check
 }
 
 // Command makes aipctl doctor.
-func Command(a *app.App, schema Schema) *cobra.Command {
-	o := &Options{App: a, Schema: schema}
+func Command(a *app.App) *cobra.Command {
+	o := &Options{App: a}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that everything this target needs is well; exit 1 when something is not",
 		GroupID: app.GroupLook, Args: app.NoArgs,
@@ -78,11 +74,11 @@ func (o *Options) Run(ctx context.Context) error {
 }
 
 func (o *Options) schema(ctx context.Context, target app.Target) {
-	if o.Schema == nil {
+	if o.App.Verify == nil {
 		o.add("schema and roles", "skip", "this program has no database behind it", "")
 		return
 	}
-	problems, err := o.Schema(ctx, target)
+	problems, err := o.App.Verify(ctx, target)
 	switch {
 	case err != nil:
 		o.failed("schema and roles", err)

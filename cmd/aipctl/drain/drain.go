@@ -141,10 +141,10 @@ func (o *Options) choose(all []registry.ReplicaRecord) ([]registry.ReplicaRecord
 
 func (o *Options) confirm(all impact.Fleet, ids []fleet.ReplicaID) error {
 	if o.Want == fleet.IntentRun {
-		return o.App.Confirm(levelFor(len(ids)), fmt.Sprintf("%d replicas may take work again", len(ids)), o.IDs[0])
+		return o.App.Confirm(levelFor(len(ids)), app.Plural(len(ids), "replica")+" may take work again", o.IDs[0])
 	}
 	judged := impact.Of(all, func(r registry.ReplicaRecord) bool { return slices.Contains(ids, r.ID) }, impact.NoBinding)
-	lines := []string{fmt.Sprintf("%d replicas take no new work and finish what is pinned to them:", len(ids))}
+	lines := []string{app.Plural(len(ids), "replica")+" to take no new work and to finish what is pinned:"}
 	for _, id := range ids {
 		lines = append(lines, "  "+id.String())
 	}

@@ -138,7 +138,7 @@ func (i Impact) Lines() []string {
 		lines = append(lines, fmt.Sprintf("tenant %s is left without a replica for %s", tenant, capability))
 	}
 	if i.Active > 0 {
-		lines = append(lines, fmt.Sprintf("%d assignments are pinned to them and stay pinned", i.Active))
+		lines = append(lines, app.Plural(int(i.Active), "assignment")+" pinned there, and staying pinned")
 	}
 	return lines
 }

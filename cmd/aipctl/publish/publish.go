@@ -75,7 +75,7 @@ func moved(planned, now uint64) error {
 // confirm asks at the step that the change's own size and its impact ask for.
 func confirm(ctx context.Context, a *app.App, reader registry.Reader, c Change, preview registry.Publication) error {
 	level := max(c.Level, levelOf(preview))
-	lines := []string{fmt.Sprintf("%d records change at revision %d:", len(preview.Changes), preview.Before)}
+	lines := []string{fmt.Sprintf("%s to change at revision %d:", app.Plural(len(preview.Changes), "record"), preview.Before)}
 	lines = append(lines, Lines(preview)...)
 	if disables(preview) {
 		judged, err := Judge(ctx, reader, c.Set)
@@ -176,12 +176,12 @@ func Print(a *app.App, kind string, p registry.Publication) error {
 	if p.Changes == nil {
 		p.Changes = []registry.Change{}
 	}
-	head := fmt.Sprintf("revision %d -> %d, %d records", p.Before, p.After, len(p.Changes))
+	head := fmt.Sprintf("revision %d -> %d, %s", p.Before, p.After, app.Plural(len(p.Changes), "record"))
 	switch {
 	case !p.Changed:
 		head = fmt.Sprintf("nothing to change at revision %d", p.Before)
 	case kind == "Plan":
-		head = fmt.Sprintf("%d records would change at revision %d", len(p.Changes), p.Before)
+		head = fmt.Sprintf("%s to change at revision %d", app.Plural(len(p.Changes), "record"), p.Before)
 	}
 	return a.Print(app.View{
 		Kind: kind, Revision: p.After, Item: p,

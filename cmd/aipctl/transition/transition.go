@@ -110,7 +110,7 @@ func confirm(ctx context.Context, a *app.App, reader registry.Reader, m move, v 
 		lost := func(r registry.ReplicaRecord) bool { return r.Version == v.ID }
 		judged := impact.Of(all, lost, impact.NoBinding)
 		serving := slices.DeleteFunc(slices.Clone(all.Replicas), func(r registry.ReplicaRecord) bool { return !lost(r) })
-		lines = append(lines, fmt.Sprintf("%d replicas serve it", len(serving)))
+		lines = append(lines, "served by "+app.Plural(len(serving), "replica"))
 		lines = append(lines, judged.Lines()...)
 		level = judged.Level(app.ConfirmYes)
 	}
