@@ -9,7 +9,6 @@ package drain
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -144,7 +143,7 @@ func (o *Options) confirm(all impact.Fleet, ids []fleet.ReplicaID) error {
 		return o.App.Confirm(levelFor(len(ids)), app.Plural(len(ids), "replica")+" may take work again", o.IDs[0])
 	}
 	judged := impact.Of(all, func(r registry.ReplicaRecord) bool { return slices.Contains(ids, r.ID) }, impact.NoBinding)
-	lines := []string{app.Plural(len(ids), "replica")+" to take no new work and to finish what is pinned:"}
+	lines := []string{app.Plural(len(ids), "replica") + " to take no new work and to finish what is pinned:"}
 	for _, id := range ids {
 		lines = append(lines, "  "+id.String())
 	}
