@@ -51,10 +51,16 @@ func fresh(t testing.TB, mode pgx.QueryExecMode) *database {
 	}
 	t.Cleanup(d.admin.Close)
 	d.control = d.open(t, postgres.Config{ControlURL: url(t, d.name, "aip_control"), ExecMode: mode})
-	d.data = d.open(t, postgres.Config{DataURL: url(t, d.name, "aip_data"), ExecMode: mode, Connections: 16})
+	config := dataConfig(t, d)
+	config.ExecMode = mode
+	d.data = d.open(t, config)
 	d.lifecycle = d.open(t, postgres.Config{LifecycleURL: url(t, d.name, "aip_lifecycle"), ExecMode: mode})
 	d.read = d.open(t, postgres.Config{ReadURL: url(t, d.name, "aip_readonly"), ExecMode: mode})
 	return d
+}
+
+func dataConfig(t testing.TB, d *database) postgres.Config {
+	return postgres.Config{DataURL: url(t, d.name, "aip_data"), Connections: 16}
 }
 
 func (d *database) open(t testing.TB, c postgres.Config) *postgres.Registry {

@@ -130,7 +130,8 @@ type pool struct {
 func openPool(ctx context.Context, c Config, url, role string, size int32) (*pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fleet.Invalidf("registry.url", "the database URL of %s is not well formed", role) // the cause would quote it
+		return nil, fleet.Invalidf("registry.url", "the database URL of %s is not well formed", role). // the cause would quote it
+														Advise("write it as postgres://role:password@host:port/database")
 	}
 	config.MaxConns = size
 	if c.Connections > 0 {

@@ -121,7 +121,8 @@ func present(ctx context.Context, conn *pgx.Conn) error {
 func connect(ctx context.Context, url, role string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fleet.Invalidf("registry.url", "the database URL is not well formed") // the cause would quote the URL
+		return nil, fleet.Invalidf("registry.url", "the database URL is not well formed"). // the cause would quote the URL
+													Advise("write it as postgres://role:password@host:port/database")
 	}
 	if role != "" {
 		config.RuntimeParams["role"] = role

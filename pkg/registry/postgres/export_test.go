@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+// Seams for tests that hold a transaction open in the middle of a verb.
+
+// ResolveIn runs one resolve inside the test's own transaction and gives its status.
+func (r *Registry) ResolveIn(ctx context.Context, tx pgx.Tx, req registry.RouteRequest) (status string, a fleet.Assignment, err error) {
+	req, err = req.Checked()
+	if err != nil {
+		return "", a, err
+	}
+	var v verdict
+	t := req.Topology
+	err = tx.QueryRow(ctx, resolveSQL, req.Action.String(), req.Tenant.String(), req.Capability.String(),
+		t.Region, t.Zone, t.CapacityClass, t.ForbidCrossRegion, r.ring.Action(req.Action), r.ring.Draw(req.Action), newToken(),
+		(req.TimeToLive+registry.SettleGrace).Microseconds(), false, false).Scan(&v.status, &v.detail, &v.route, &v.attempt, &v.earlier)
+	if err == nil && (v.status == "assigned" || v.status == "reserved") {
+		a, err = assignmentOf(v.route, v.attempt, v.earlier)
+	}
+	return v.status, a, err
+}
+
+// SettleIn runs one settlement inside the test's own transaction.
+func (r *Registry) SettleIn(ctx context.Context, tx pgx.Tx, a fleet.Assignment, s fleet.Settlement) (status string, err error) {
+	args, err := settleArgs(a, s)
+	if err != nil {
+		return "", err
+	}
+	var first bool
+	var settlement, live []byte
+	err = tx.QueryRow(ctx, settleSQL, args...).Scan(&status, &first, &settlement, &live)
+	return status, err
+}
+
+// LockPublication is the statement that takes the publication lock alone.
+const LockPublication = "SELECT pg_advisory_xact_lock(" + lockPublication + ")"

@@ -1,0 +1,147 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+)
+
+// TestLoad_G04_G05_MixedLoadNeitherDeadlocksNorLeaks: 64 callers resolve and settle on
+// one tenant, so that every action meets the same counters, beside maintenance. No
+// deadlock may happen, nobody may be refused while there is room, and nothing may stay
+// counted. Bounded by count, not by time.
+func TestLoad_G04_G05_MixedLoadNeitherDeadlocksNorLeaks(t *testing.T) {
+	for _, replicas := range []int{1, 4, 20} {
+		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
+			const callers, rounds = 64, 12
+			d := fresh(t, pgx.QueryExecModeCacheStatement)
+			d.build(t, shape{tenants: 1, replicas: replicas, capacity: 64})
+			errs := make(chan error, callers*rounds+rounds)
+			var wait sync.WaitGroup
+			for caller := range callers {
+				wait.Go(func() {
+					for round := range rounds {
+						errs <- d.once(t, fmt.Sprintf("c%dr%d", caller, round), round)
+					}
+				})
+			}
+			wait.Go(func() {
+				for range rounds {
+					_, err := d.data.Expire(t.Context(), 100)
+					errs <- err
+				}
+			})
+			wait.Wait()
+			close(errs)
+			for err := range errs {
+				if err != nil {
+					t.Errorf("%s: %v (%s)", fleet.KindOf(err), err, fleet.CodeOf(err))
+				}
+			}
+			if n := d.data.Retries(); n.Deadlocks != 0 || n.Unknown != 0 {
+				t.Errorf("retries %+v: there must be no deadlock", n)
+			}
+			d.empty(t, callers*rounds)
+		})
+	}
+}
+
+// once resolves one action and settles it, each outcome in turn.
+func (d *database) once(t *testing.T, action string, round int) error {
+	a, err := d.data.Resolve(t.Context(), request(action, 0))
+	if err != nil {
+		return err
+	}
+	outcomes := []fleet.Outcome{fleet.OutcomeCompleted, fleet.OutcomeUnknown, fleet.OutcomeCancelled}
+	_, err = d.data.Settle(t.Context(), a, fleet.Settlement{Outcome: outcomes[round%3]})
+	return err
+}
+
+// empty checks that every action was routed and nothing is counted any more.
+func (d *database) empty(t *testing.T, routes int) {
+	t.Helper()
+	s := d.audit(t)
+	if len(s.Routes) != routes {
+		t.Errorf("%d routes, want %d", len(s.Routes), routes)
+	}
+	for _, c := range s.Counters {
+		t.Errorf("%s %s is left at %d", c.Kind, c.Key, c.Current)
+	}
+	for _, r := range s.Replicas {
+		if r.Live.Active != 0 {
+			t.Errorf("%s is left at %d", r.ID, r.Live.Active)
+		}
+	}
+}
+
+// TestPlans_G08_TheHotPathScansNothing: with statistics of a real size, no table of
+// the hot path is read from end to end, and its updates stay HOT.
+func TestPlans_G08_TheHotPathScansNothing(t *testing.T) {
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 200, replicas: 3, capacity: 100})
+	d.history(t, 5000)
+	d.exec(t, "ANALYZE")
+	for n := range 8 { // every connection of the pool may have planned with the old statistics
+		d.resolve(t, fmt.Sprintf("warm%d", n), n)
+	}
+	before := d.scans(t)
+	const actions = 300
+	for n := range actions {
+		a := d.resolve(t, fmt.Sprintf("n%d", n), n%200)
+		if _, err := d.data.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeCompleted}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := d.scans(t)
+	for _, table := range []string{"route", "attempt", "attempt_settlement", "reservation", "replica", "replica_live", "route_candidate", "scope_counter", "tombstone", "reconciliation"} {
+		if n := after[table].sequential - before[table].sequential; n > 0 {
+			t.Errorf("%s was scanned from end to end %d times by %d actions", table, n, actions)
+		}
+	}
+	for _, table := range []string{"replica_live", "scope_counter"} {
+		updated, hot := after[table].updated-before[table].updated, after[table].hot-before[table].hot
+		if updated < actions || hot*100 < updated*95 {
+			t.Errorf("%s: %d of %d updates were HOT", table, hot, updated)
+		}
+	}
+}
+
+// history adds settled routes, as a fleet of some age has them.
+func (d *database) history(t *testing.T, n int) {
+	t.Helper()
+	a := d.resolve(t, "history", 0)
+	if _, err := d.data.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeCompleted}); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"route", "attempt", "attempt_settlement"} {
+		d.exec(t, fmt.Sprintf(`INSERT INTO aip.%[1]s SELECT (json_populate_record(h, json_build_object('action_id', h.action_id || n))).*
+			FROM aip.%[1]s h, generate_series(1, %[2]d) n WHERE h.action_id = 'act_history'`, table, n))
+	}
+}
+
+type tableUse struct{ sequential, updated, hot int }
+
+func (d *database) scans(t *testing.T) map[string]tableUse {
+	t.Helper()
+	d.exec(t, "SELECT pg_stat_force_next_flush()")
+	d.data.Close() // a session reports what it did when it ends, at the latest
+	d.data = d.open(t, dataConfig(t, d))
+	rows, err := d.admin.Query(t.Context(), "SELECT relname::text, seq_scan, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = 'aip'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]tableUse{}
+	var name string
+	var use tableUse
+	if _, err := pgx.ForEachRow(rows, []any{&name, &use.sequential, &use.updated, &use.hot}, func() error {
+		all[name] = use
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
