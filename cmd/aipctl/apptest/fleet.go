@@ -69,7 +69,7 @@ func (h *Harness) Populate() {
 // Publish applies a change set at the present revision.
 func (h *Harness) Publish(set registry.ChangeSet) {
 	h.Helper()
-	status, err := h.Registry.Status(h.Context())
+	status, err := h.Registry.Reader.Status(h.Context())
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (h *Harness) Register(r fleet.Replica) {
 		}
 	}
 	digest := fleet.DigestBytes([]byte("register " + r.ID.String()))
-	lease, err := h.Registry.Register(h.Context(), registry.Registration{
+	lease, err := h.Registry.Fleet.Register(h.Context(), registry.Registration{
 		Claim: registry.RequestClaim{ID: "msg_" + r.ID.String(), Digest: digest}, Replica: r.ID, PeerDID: r.Peer.DID,
 		ManifestDigest: v.ManifestDigest, ArtifactDigest: v.ArtifactDigest, Tenant: owner.Tenant, ConfigRevision: owner.ConfigRevision,
 		SecretProviderRef: owner.SecretProviderRef, CapabilityCount: len(v.Manifest.Capabilities), Capacity: r.Capacity,

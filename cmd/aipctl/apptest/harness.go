@@ -25,7 +25,7 @@ func Epoch() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC) }
 // Harness is a fleet and the surroundings of a command.
 type Harness struct {
 	testing.TB
-	Registry *memory.Registry
+	Registry *app.Registry // what commands open, and what a test fills
 	Aipd     *Aipd
 	Dir      string            // a directory of this test, with the configuration in it
 	Env      map[string]string // the environment of the command
@@ -49,7 +49,8 @@ type Result struct {
 func New(t testing.TB, root func(*app.App) *cobra.Command) *Harness {
 	t.Helper()
 	h := &Harness{TB: t, Dir: t.TempDir(), root: root, now: Epoch()}
-	h.Registry = memory.New(memory.Config{RingKey: []byte("ring key of the test fleet"), CursorKey: []byte("cursor key of the test fleet"), Now: h.Now})
+	r := memory.New(memory.Config{RingKey: []byte("ring key of the test fleet"), CursorKey: []byte("cursor key of the test fleet"), Now: h.Now})
+	h.Registry = &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Close: func() {}}
 	h.Aipd = newAipd(t, h.Now)
 	h.write("token", "test-token\n")
 	h.writeKey("operator.pem", seed("operator"))
@@ -110,8 +111,7 @@ func (h *Harness) App(out, errs *bytes.Buffer) *app.App {
 		LookupEnv: func(name string) (string, bool) { v, ok := h.Env[name]; return v, ok },
 	}
 	return app.New(stdio, h.Now, func(context.Context, app.Target, app.Access) (*app.Registry, error) {
-		r := h.Registry
-		return &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Close: func() {}}, nil
+		return h.Registry, nil
 	})
 }
 
