@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -35,7 +36,18 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgclustertest.Main(m)) }
+// serveVariable makes this test binary a real aipd serve, for tests that kill it.
+const serveVariable = "AIPD_TEST_SERVE_CONFIG"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(serveVariable); file != "" {
+		log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+		err := Options{ConfigFile: file}.run(context.Background(), process{out: os.Stdout, log: log, getenv: os.Getenv, now: time.Now})
+		log.Error("ended", "error", err)
+		os.Exit(1)
+	}
+	os.Exit(pgclustertest.Main(m))
+}
 
 const password = "a password of this test"
 
@@ -50,11 +62,13 @@ func must[T any](v T, err error) T {
 type desk struct {
 	mu    sync.Mutex
 	calls map[fleet.ActionID]int
+	slow  time.Duration // of every call
 }
 
 func (d *desk) Discover(context.Context) ([]connector.Offer, error) { return nil, nil }
 func (d *desk) Health(context.Context) error                        { return nil }
 func (d *desk) Invoke(_ context.Context, c connector.Call) (connector.Result, error) {
+	time.Sleep(d.slow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls[c.Action]++
@@ -201,8 +215,8 @@ type daemon struct {
 	stop    func()
 }
 
-// start runs aipd serve as its program does, until it is ready.
-func (s *small) start(name string) daemon {
+// config writes the configuration of one aipd.
+func (s *small) config(name string) string {
 	s.t.Helper()
 	config := fmt.Sprintf("listen: 127.0.0.1:0\nidentity_key: aipd.pem\nprincipal: %s\nauth: {tokens_file: tokens.yaml}\npolicy_file: policy.yaml\n"+
 		"operators: operators.json\nallow_ranges: [127.0.0.0/8]\nowner_lease: 1s\nreconcile: {every: 20ms, first_pause: 20ms, last_pause: 100ms}\n", name)
@@ -212,7 +226,36 @@ func (s *small) start(name string) daemon {
 		config += fmt.Sprintf("database_url: %q\n", s.url)
 	}
 	s.write(name+".yaml", config)
-	o := Options{ConfigFile: filepath.Join(s.dir, name+".yaml"), AllowMutationsUnsafe: true}
+	return filepath.Join(s.dir, name+".yaml")
+}
+
+// spawn runs aipd serve as a process of its own; kill ends it as a crash does.
+func (s *small) spawn(name string) (d daemon, kill func()) {
+	s.t.Helper()
+	cmd := exec.Command(must(os.Executable()))
+	cmd.Env = append(os.Environ(), serveVariable+"="+s.config(name))
+	out := must(cmd.StdoutPipe())
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	s.t.Cleanup(kill)
+	var ready struct {
+		Listen string `json:"listen"`
+	}
+	if line, err := bufio.NewReader(out).ReadBytes('\n'); err != nil || json.Unmarshal(line, &ready) != nil {
+		s.t.Fatalf("the process is not ready: %q %v", line, err)
+	}
+	return daemon{address: "http://" + ready.Listen, stop: kill}, kill
+}
+
+// start runs aipd serve as its program does, until it is ready.
+func (s *small) start(name string) daemon {
+	s.t.Helper()
+	o := Options{ConfigFile: s.config(name), AllowMutationsUnsafe: true}
 	out, in := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
