@@ -29,6 +29,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/host/journal"
 	"github.com/aipfleet/aipfleet/pkg/lifecycle"
 	"github.com/aipfleet/aipfleet/pkg/peer"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 	"github.com/aipfleet/aipfleet/pkg/registry"
@@ -187,14 +188,20 @@ func (s *small) publish(number uint64, set registry.ChangeSet) {
 	s.write("publication.json", string(sealed))
 }
 
-// migrated is the same fleet in PostgreSQL.
+// migrated is the same fleet in PostgreSQL, on the shared server.
 func (s *small) migrated() {
 	s.t.Helper()
-	cluster := pgclustertest.Shared(s.t)
-	template := pgclustertest.Template(s.t, "registry", func(ctx context.Context, admin string) error {
-		return migrate.Init(ctx, admin, migrate.Passwords{Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password})
-	})
-	db := pgclustertest.NewDatabase(s.t, template)
+	template := pgclustertest.Template(s.t, "registry", initRegistry)
+	s.open(pgclustertest.Shared(s.t), pgclustertest.NewDatabase(s.t, template))
+}
+
+func initRegistry(ctx context.Context, admin string) error {
+	return migrate.Init(ctx, admin, migrate.Passwords{Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password})
+}
+
+// open uses an initialised database of a server, and publishes the fleet in it.
+func (s *small) open(cluster *pgcluster.Cluster, db string) {
+	s.t.Helper()
 	s.url = cluster.DSN(postgres.RoleData, password, db)
 	reg, err := postgres.Open(s.t.Context(), postgres.Config{
 		ControlURL: cluster.DSN(postgres.RoleControl, password, db), LifecycleURL: cluster.DSN(postgres.RoleLifecycle, password, db),
