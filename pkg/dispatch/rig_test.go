@@ -281,7 +281,7 @@ func (r *rig) courier() *dispatch.Courier {
 	}
 }
 
-func (r *rig) config1(owner string, adjust ...func(*dispatch.Config)) dispatch.Config {
+func (r *rig) engineConfig(owner string, adjust ...func(*dispatch.Config)) dispatch.Config {
 	c := dispatch.Config{
 		Owner: owner, Store: r.store, Router: r.reg, Uncertain: r.reg, Records: r.reg,
 		Scheduler: fairness.New(fairness.Config{Now: time.Now}), Courier: r.courier(),
@@ -296,7 +296,7 @@ func (r *rig) config1(owner string, adjust ...func(*dispatch.Config)) dispatch.C
 // engine runs an engine until the returned function stops it, or the test ends.
 func (r *rig) engine(owner string, adjust ...func(*dispatch.Config)) (*dispatch.Engine, func()) {
 	r.t.Helper()
-	e := dispatch.New(r.config1(owner, adjust...))
+	e := dispatch.New(r.engineConfig(owner, adjust...))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
