@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -59,21 +58,16 @@ func demo(ctx context.Context, a *app.App, dir string) error {
 }
 
 // clear removes what an earlier demonstration left. A directory that holds something
-// else is refused.
+// else is refused when the fleet is made.
 func clear(ctx context.Context, o localfleet.Options) error {
 	f, err := localfleet.Open(o)
-	if err == nil {
-		return f.Purge(ctx)
+	if fleet.KindOf(err) == fleet.NotFound {
+		return nil
 	}
-	if fleet.KindOf(err) != fleet.NotFound {
+	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(o.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 {
-		return fleet.Errorf(fleet.Conflict, "dev.directory", "%s holds something that no demonstration left there", o.Dir).
-			Advise("name another directory with --dir, or remove it")
-	}
-	return nil
+	return f.Purge(ctx)
 }
 
 // reader opens the registry of the fleet in dir under the readonly role.

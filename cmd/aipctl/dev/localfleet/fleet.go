@@ -119,6 +119,9 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := place.Free(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(place.dir, 0o755); err != nil {
 		return nil, unavailable("dev.directory", "the directory of the fleet cannot be made", err)
 	}

@@ -66,10 +66,47 @@ func (p Place) make() error {
 	return nil
 }
 
-// Exists reports whether a fleet was ever made here.
-func (p Place) Exists() bool {
-	_, err := os.Stat(p.stateFile())
-	return err == nil
+// names lists everything that is ever made in the directory, but for the database.
+func (p Place) names() []string {
+	return []string{
+		"secrets", "config", "logs", "hosts", "accounts", "source", "next", "release", "release-1.1.0", "wrong",
+		"aipctl.yaml", "fleet.yaml", "summary.json", "dev.json", "dev.lock",
+	}
+}
+
+// Free reports whether a fleet may be made here: the directory is absent, empty, or
+// holds a fleet already. Anything else could be taken for a fleet's and removed.
+func (p Place) Free() error {
+	if _, err := os.Stat(p.stateFile()); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(p.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return unavailable("dev.directory", "the directory of the fleet cannot be read", err)
+	}
+	for _, e := range entries {
+		if e.Name() != filepath.Base(p.lockFile()) {
+			return fleet.Errorf(fleet.Conflict, "dev.directory", "%s holds something that is not a fleet", p.dir).
+				Because("%s is in it", fleet.Printable(e.Name(), 80)).Advise("name another directory with --dir")
+		}
+	}
+	return nil
+}
+
+// remove removes what was made, and the directory when nothing else is in it.
+func (p Place) remove() error {
+	for _, name := range p.names() {
+		if err := os.RemoveAll(filepath.Join(p.dir, name)); err != nil {
+			return unavailable("dev.directory", "the directory of the fleet cannot be removed", err)
+		}
+	}
+	if entries, err := os.ReadDir(p.dir); err == nil && len(entries) == 0 {
+		return os.Remove(p.dir)
+	}
+	return nil
 }
 
 // writeFile writes a file beside its place and renames it.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -133,8 +131,8 @@ func (f *Fleet) Down(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// Purge stops the fleet and removes its directory. It refuses a directory in which
-// no fleet was made.
+// Purge stops the fleet and removes everything that was made for it. Files of others
+// in its directory stay.
 func (f *Fleet) Purge(ctx context.Context) error {
 	if err := f.Down(ctx); err != nil {
 		return err
@@ -142,8 +140,5 @@ func (f *Fleet) Purge(ctx context.Context) error {
 	if err := f.place.removeDatabase(ctx); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(f.place.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unavailable("dev.directory", "the directory of the fleet cannot be removed", err)
-	}
-	return nil
+	return f.place.remove()
 }
