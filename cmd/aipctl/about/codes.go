@@ -1,10 +1,34 @@
 package about
 
+import (
+	"slices"
+
+	"github.com/aipfleet/aipfleet/cmd/aipctl/noun"
+)
+
 // areas says what a family of codes is about, for codes without a text of their own.
 func areas() []Explanation {
+	return append(families(), recordAreas()...)
+}
+
+// recordAreas are the codes of records that are not there: replica.not_found.
+func recordAreas() []Explanation {
+	var all []Explanation
+	for _, n := range noun.All() {
+		if !slices.Contains([]string{"route", "binding", "admission"}, n.Single) { // these are families too
+			all = append(all, Explanation{Word: n.Single, What: "area", Meaning: "Records of that noun: " + n.About})
+		}
+	}
+	return append(all, Explanation{Word: "zone", What: "area", Meaning: "Replicas by where they stand."})
+}
+
+func families() []Explanation {
 	area := func(word, meaning string) Explanation { return Explanation{Word: word, What: "area", Meaning: meaning} }
 	return []Explanation{
 		area("action", "aipd's record of an action: what was asked, and where it stands."),
+		area("admit", "Admitting a release package: the command."),
+		area("aipd", "The central daemons."),
+		area("aiphost", "The connector host as a program."),
 		area("admission", "Judging a release package before it may be routed to."),
 		area("aipctl", "aipctl itself."),
 		area("archive", "Moving settled routes away; their action ids stay taken."),
@@ -17,6 +41,9 @@ func areas() []Explanation {
 		area("confirm", "A change that asks before it is made."),
 		area("connector", "The connector process behind a host."),
 		area("context", "The named target that a command works on."),
+		area("dash", "The dashboard."),
+		area("demo", "The demonstration fleet."),
+		area("dev", "The private fleet on this machine."),
 		area("dispatch", "Sending an action to its pinned host."),
 		area("drain", "Taking replicas out of service."),
 		area("envelope", "Signed messages between aipd, hosts and operators."),

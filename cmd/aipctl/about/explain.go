@@ -100,7 +100,7 @@ func everything() []Explanation {
 		all = append(all, Explanation{Word: info.Name, What: "kind", Meaning: meaning})
 	}
 	all = append(all, codes()...)
-	all = append(all, areas()...)
+	all = append(all, families()...)
 	for _, e := range exitCodes() {
 		all = append(all, Explanation{Word: fmt.Sprintf("exit %d", e.Code), What: "exit", Meaning: e.Meaning})
 	}

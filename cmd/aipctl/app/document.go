@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/template"
 	"unicode"
@@ -117,27 +119,43 @@ func (a *App) printYAML(v View) error {
 	if err != nil {
 		return err
 	}
-	var node yaml.Node
-	if err := node.Encode(value); err != nil {
-		return fleet.Errorf(fleet.Internal, "output.encode", "the result cannot be written as YAML").Caused(err)
-	}
-	quoteUnprintable(&node)
-	data, err := yaml.Marshal(&node)
+	data, err := yaml.Marshal(yamlNode(value))
 	if err != nil {
 		return fleet.Errorf(fleet.Internal, "output.encode", "the result cannot be written as YAML").Caused(err)
 	}
 	return a.write(escapeJSON(data))
 }
 
-// quoteUnprintable puts scalars with unprintable characters into double quotes,
-// in which \uXXXX means what it does in JSON.
-func quoteUnprintable(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, func(r rune) bool { return !safeRune(r) || r == '\n' }) {
+// yamlNode makes the tree of a generic value, keys sorted. Text with line breaks or
+// unprintable characters is in double quotes, in which \uXXXX means what it does in JSON.
+func yamlNode(value any) *yaml.Node {
+	switch v := value.(type) {
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			n.Content = append(n.Content, textNode(key), yamlNode(v[key]))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, e := range v {
+			n.Content = append(n.Content, yamlNode(e))
+		}
+		return n
+	case string:
+		return textNode(v)
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(value)}
+}
+
+func textNode(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+	if strings.ContainsFunc(text, func(r rune) bool { return !safeRune(r) || r == '\n' }) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
-	for _, c := range n.Content {
-		quoteUnprintable(c)
-	}
+	return n
 }
 
 // generic turns a value into maps and slices by way of its JSON form.

@@ -35,7 +35,7 @@ func switchCommand(a *app.App, verb, short string, on bool) *cobra.Command {
 	o := &switchOptions{app: a, on: on}
 	cmd := &cobra.Command{
 		Use: verb + " type|instance|quota ID, or " + verb + " binding TENANT CAPABILITY INSTANCE", Short: short,
-		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgs: switchable,
+		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, switchable),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0], args[1:]) },
 	}
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show the change and make none")
@@ -94,7 +94,7 @@ func (o *switchOptions) set(ctx context.Context, reg *app.Registry, what string,
 		set.Quotas = append(set.Quotas, q)
 	}
 	if len(set.Types)+len(set.Instances)+len(set.Quotas) == 0 {
-		return set, missing(what, args)
+		return set, missing(ctx, reg, what, args)
 	}
 	return set, nil
 }
@@ -115,10 +115,10 @@ func (o *switchOptions) binding(ctx context.Context, reg *app.Registry, args []s
 	return registry.ChangeSet{Bindings: []fleet.CapabilityBinding{b}}, nil
 }
 
-func missing(what string, ids []string) error {
+func missing(ctx context.Context, reader registry.Reader, what string, ids []string) error {
 	n, err := noun.Find(what)
 	if err != nil {
 		return err
 	}
-	return get.Missing(n, ids)
+	return get.NotFound(ctx, reader, n, ids)
 }

@@ -27,11 +27,12 @@ type Options struct {
 func Command(a *app.App) *cobra.Command {
 	o := &Options{App: a}
 	return &cobra.Command{
-		Use:     "describe NOUN ID",
-		Short:   "Show one record with related records and last events",
-		GroupID: app.GroupLook,
-		Example: "  aipctl describe replica crepl_desk_a1",
-		Args:    app.MinArgs(2, "a noun and an id"),
+		Use:               "describe NOUN ID",
+		Short:             "Show one record with related records and last events",
+		GroupID:           app.GroupLook,
+		Example:           "  aipctl describe replica crepl_desk_a1",
+		Args:              app.MinArgs(2, "a noun and an id"),
+		ValidArgsFunction: get.CompleteNounAndIDs(a, noun.Plurals()),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.ID = args[0], strings.Join(args[1:], " ")
 			return o.Run(cmd.Context())
@@ -98,14 +99,14 @@ func find(ctx context.Context, reader registry.Reader, n noun.Noun, id string) (
 		return page, noun.Record{}, err
 	}
 	for _, r := range records {
-		if name := n.Name(r); name == id || strings.HasPrefix(name, id+"/") || name == strings.ReplaceAll(id, "/", " ") {
+		if name := n.Name(r); name == id || strings.HasPrefix(name, id+"/") || name == strings.ReplaceAll(id, "|", " ") {
 			return page, r, nil
 		}
 	}
 	if len(records) == 1 && !all {
 		return page, records[0], nil
 	}
-	return page, noun.Record{}, get.Missing(n, []string{id})
+	return page, noun.Record{}, get.NotFound(ctx, reader, n, []string{id})
 }
 
 const shownEvents = 10

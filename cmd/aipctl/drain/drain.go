@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/get"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/impact"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/publish"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -41,7 +42,7 @@ func Command(a *app.App) *cobra.Command {
 	o := &Options{App: a, Want: fleet.IntentDrain}
 	cmd := &cobra.Command{
 		Use: "drain replica|instance|version|zone ID…", Short: "Take replicas out of service and wait for their pinned work",
-		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgs: targets,
+		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, targets),
 		Example: "  aipctl drain replica crepl_desk_a1 --deadline 2m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]
@@ -61,7 +62,7 @@ func UndrainCommand(a *app.App) *cobra.Command {
 	o := &Options{App: a, Want: fleet.IntentRun, Detach: true}
 	cmd := &cobra.Command{
 		Use: "undrain replica|instance|version|zone ID…", Short: "Let drained replicas take work again",
-		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgs: targets,
+		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, targets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]
 			return o.Run(cmd.Context())

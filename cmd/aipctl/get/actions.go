@@ -26,15 +26,14 @@ func (o *Options) actions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	views, next, err := o.readActions(ctx, c)
-	if err != nil {
-		return err
-	}
-	records, err := noun.Wrap(app.Items(views))
-	if err != nil {
-		return err
-	}
-	return o.finish(n, registry.Records{Next: next}, records, chosen{where, columns})
+	return o.list(ctx, n, func(ctx context.Context) (registry.Records, []noun.Record, error) {
+		views, next, err := o.readActions(ctx, c)
+		if err != nil {
+			return registry.Records{}, nil, err
+		}
+		records, err := noun.Wrap(app.Items(views))
+		return registry.Records{Next: next}, records, err
+	}, chosen{where, columns})
 }
 
 func (o *Options) readActions(ctx context.Context, c *client.Client) ([]action.View, string, error) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,8 @@ type Options struct {
 	Limit    int
 	Page     string
 	All      bool
+	Watch    bool
+	Interval time.Duration
 }
 
 // Command makes aipctl get.
@@ -52,12 +55,7 @@ func Command(a *app.App) *cobra.Command {
 			o.Noun, o.IDs = args[0], args[1:]
 			return o.Run(cmd.Context())
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 0 {
-				return noun.Plurals(), cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: CompleteNounAndIDs(a, append(noun.Plurals(), noun.Actions().Plural)),
 	}
 	o.bind(cmd)
 	return cmd
@@ -78,10 +76,15 @@ func (o *Options) bind(cmd *cobra.Command) {
 	f.IntVar(&o.Limit, "limit", 100, "records of one page")
 	f.StringVar(&o.Page, "page", "", "`cursor` of the page to show, from the page before")
 	f.BoolVar(&o.All, "all", false, "every page")
+	f.BoolVar(&o.Watch, "watch", false, "go on, and print again what changes; with -o jsonl for programs")
+	f.DurationVar(&o.Interval, "interval", time.Second, "how often to look while watching")
 }
 
 // Run lists and prints.
 func (o *Options) Run(ctx context.Context) error {
+	if err := o.checkWatch(); err != nil {
+		return err
+	}
 	if o.Noun == noun.Actions().Plural || o.Noun == noun.Actions().Single {
 		return o.actions(ctx)
 	}
@@ -102,17 +105,35 @@ func (o *Options) Run(ctx context.Context) error {
 		return err
 	}
 	defer reg.Close()
-	page, records, err := n.List(ctx, reg, selection, o.All)
+	return o.list(ctx, n, o.lookup(reg, n, selection), chosen{where, columns})
+}
+
+// look reads the records of one list.
+type look func(context.Context) (registry.Records, []noun.Record, error)
+
+// lookup reads from the registry; ids that name nothing are refused.
+func (o *Options) lookup(reader registry.Reader, n noun.Noun, s registry.Selection) look {
+	return func(ctx context.Context) (registry.Records, []noun.Record, error) {
+		page, records, err := n.List(ctx, reader, s, o.All)
+		if err == nil && len(o.IDs) > 0 && len(records) == 0 {
+			err = NotFound(ctx, reader, n, o.IDs)
+		}
+		if o.All {
+			page.Next = ""
+		}
+		return page, records, err
+	}
+}
+
+func (o *Options) list(ctx context.Context, n noun.Noun, look look, c chosen) error {
+	if o.Watch {
+		return o.watch(ctx, n, look, c)
+	}
+	page, records, err := look(ctx)
 	if err != nil {
 		return err
 	}
-	if len(o.IDs) > 0 && len(records) == 0 {
-		return Missing(n, o.IDs)
-	}
-	if o.All {
-		page.Next = ""
-	}
-	return o.finish(n, page, records, chosen{where, columns})
+	return o.finish(n, page, records, c)
 }
 
 // chosen is what to keep of the records and what to show of them.
@@ -132,12 +153,6 @@ func (o *Options) finish(n noun.Noun, page registry.Records, records []noun.Reco
 		return err
 	}
 	return o.print(n, page, kept, c.columns)
-}
-
-// Missing is the error for ids that name no record.
-func Missing(n noun.Noun, ids []string) error {
-	return fleet.Errorf(fleet.NotFound, n.Single+".not_found", "no %s %s", n.Single, fleet.Printable(strings.Join(ids, ", "), 200)).
-		Because("the registry has no record under that id").Advise("aipctl get %s", n.Plural)
 }
 
 func (o *Options) choices(n noun.Noun) (noun.Where, []noun.Column, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/get"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
@@ -23,7 +24,7 @@ func probeCommand(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe ACTION", Short: "Have the pinned host asked again now, and show what it says",
 		Long: "Makes the record due, so that aipd asks the pinned host at its next round, and waits for the answer.\nThe question itself is signed by aipd: this program holds no key that a host would answer.",
-		Args: app.ExactArgs(1, "an action id"),
+		Args: app.ExactArgs(1, "an action id"), ValidArgsFunction: get.CompleteIDs(a, "reconciliations"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := fleet.ParseActionID(args[0])
 			if err != nil {

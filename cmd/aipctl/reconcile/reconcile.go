@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/get"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/noun"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
@@ -94,7 +95,7 @@ func list(ctx context.Context, a *app.App, s registry.Selection, resolved, every
 
 func showCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "show ACTION", Short: "Show what is known of an uncertain action", Args: app.ExactArgs(1, "an action id"),
+		Use: "show ACTION", Short: "Show what is known of an uncertain action", Args: app.ExactArgs(1, "an action id"), ValidArgsFunction: get.CompleteIDs(a, "reconciliations"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := fleet.ParseActionID(args[0])
 			if err != nil {

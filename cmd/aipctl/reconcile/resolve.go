@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/get"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
@@ -30,7 +31,7 @@ func resolveCommand(a *app.App) *cobra.Command {
 		Use: "resolve ACTION", Short: "Decide, on evidence, whether an uncertain effect happened",
 		Long:    "Signs a decision with the operator's key and stores it. The first decision stands.\nAfter did-not-happen the action may run again on its own route; after happened it never does.",
 		Example: "  aipctl reconcile resolve act_… --outcome happened --evidence provider-log.txt --reason 'ticket 42 exists'",
-		Args:    app.ExactArgs(1, "an action id"),
+		Args:    app.ExactArgs(1, "an action id"), ValidArgsFunction: get.CompleteIDs(a, "reconciliations"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Action = args[0]
 			return o.Run(cmd.Context())

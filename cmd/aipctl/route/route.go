@@ -28,14 +28,14 @@ func listCommand(a *app.App) *cobra.Command {
 	list.Args = cobra.ArbitraryArgs
 	run := list.RunE
 	list.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, append([]string{"routes"}, args...)) }
-	list.ValidArgsFunction = cobra.NoFileCompletions
+	list.ValidArgsFunction = get.CompleteIDs(a, "routes")
 	return list
 }
 
 func inspectCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect ACTION", Short: "Show the pinned route of an action and what a retry would do",
-		Args: app.ExactArgs(1, "an action id"),
+		Args: app.ExactArgs(1, "an action id"), ValidArgsFunction: get.CompleteIDs(a, "routes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := fleet.ParseActionID(args[0])
 			if err != nil {

@@ -41,7 +41,7 @@ func Commands(a *app.App) []*cobra.Command {
 	for _, m := range moves {
 		commands = append(commands, &cobra.Command{
 			Use: m.verb + " version ID", Short: m.short, GroupID: app.GroupChange,
-			Args: app.ExactArgs(2, "version and an id"), ValidArgs: []string{"version"},
+			Args: app.ExactArgs(2, "version and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, []string{"version"}),
 			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), a, m, args) },
 		})
 	}
@@ -93,7 +93,7 @@ func find(ctx context.Context, reader registry.Reader, id fleet.VersionID) (flee
 		if err != nil {
 			return fleet.ConnectorVersion{}, err
 		}
-		return fleet.ConnectorVersion{}, get.Missing(n, []string{id.String()})
+		return fleet.ConnectorVersion{}, get.NotFound(ctx, reader, n, []string{id.String()})
 	}
 	return page.Versions[0], nil
 }

@@ -36,7 +36,8 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wait NOUN ID… --for CONDITION", Short: "Wait until records satisfy a condition",
 		GroupID: app.GroupLook, Args: app.MinArgs(2, "a noun and an id"),
-		Example: "  aipctl wait replica crepl_a --for status=ready --timeout 1m\n  aipctl wait action act_… --for state=completed --fail-on state=failed",
+		Example:           "  aipctl wait replica crepl_a --for status=ready --timeout 1m\n  aipctl wait action act_… --for state=completed --fail-on state=failed",
+		ValidArgsFunction: get.CompleteNounAndIDs(a, append(noun.Plurals(), noun.Actions().Plural)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]
 			return o.Run(cmd.Context())
@@ -114,6 +115,9 @@ func (o *Options) source(ctx context.Context, n noun.Noun) (lookup, func(), erro
 	}
 	return func(ctx context.Context) ([]noun.Record, error) {
 		_, records, err := n.List(ctx, reg, registry.Selection{IDs: o.IDs, Limit: registry.MaxListItems}, false)
+		if err == nil && len(records) < len(o.IDs) {
+			err = get.NotFound(ctx, reg, n, o.IDs)
+		}
 		return records, err
 	}, reg.Close, nil
 }
@@ -128,9 +132,6 @@ func (o *Options) wait(ctx context.Context, n noun.Noun, look lookup, c conditio
 		records, err := look(ctx)
 		if err != nil {
 			return err
-		}
-		if len(records) == 0 {
-			return get.Missing(n, o.IDs)
 		}
 		now := o.App.Now()
 		lag, failed := c.judge(n, records, now)
