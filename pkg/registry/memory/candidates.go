@@ -65,7 +65,7 @@ func (r *Registry) gatherInstance(f *field, action fleet.ActionID, b fleet.Capab
 			c.Status, c.Qualified, c.Implements, c.Weight = fleet.VersionActive, true, true, 1
 		}
 		f.candidates = append(f.candidates, routing.Candidate{
-			Chain: c, Replica: replica, Live: r.live[id], Ring: r.ring.Replica(id),
+			Chain: c, Replica: replica, Live: r.live[id], Ring: r.places[id],
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/lease"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/routing"
+	"github.com/aipfleet/aipfleet/pkg/settlement"
 )
 
 // Explain implements registry.Router.
@@ -64,18 +65,36 @@ func (r *Registry) explainPinned(e *routing.Explanation, record *registry.RouteR
 		}
 		return nil
 	}
-	if !current.Settled() { // resolve would release it first
-		c.Live.Active--
-		if current.Probe && c.Live.Circuit.ProbesOut > 0 {
-			c.Live.Circuit.ProbesOut--
-		}
-	}
-	if p.Removed = routing.Repin(now, c); p.Removed != routing.Eligible {
-		return pinnedRefusal(p.Removed)
-	}
 	if current.Settled() {
-		_, err := r.repin(record, now)
-		return err
+		return r.foresee(p, record, now)
 	}
-	return nil
+	var err error
+	r.without(current, c.Replica.ID, func() { err = r.foresee(p, record, now) }) // resolve would release it first
+	return err
+}
+
+// foresee is what a new reservation of the route would meet.
+func (r *Registry) foresee(p *routing.PinnedExplanation, record *registry.RouteRecord, now time.Time) error {
+	p.Removed = routing.Repin(now, r.pinned(record))
+	_, err := r.repin(record, now)
+	return err
+}
+
+// without shows f the registry as it would be with the attempt released.
+func (r *Registry) without(a fleet.Attempt, id fleet.ReplicaID, f func()) {
+	live := r.live[id]
+	released := live
+	released.Active--
+	released.Circuit = settlement.Circuit(a.CircuitUsed, live.Circuit, a, leaseExpired(), a.ReservedAt)
+	r.live[id] = released
+	for _, s := range a.Scopes {
+		r.counters[scopeKey{s.Kind, s.Key}]--
+	}
+	defer func() {
+		r.live[id] = live
+		for _, s := range a.Scopes {
+			r.counters[scopeKey{s.Kind, s.Key}]++
+		}
+	}()
+	f()
 }

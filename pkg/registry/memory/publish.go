@@ -126,6 +126,7 @@ func (r *Registry) write(result catalog.Result) {
 		if _, known := r.replicas[replica.ID]; !known {
 			r.live[replica.ID] = lease.Fresh(replica.ID)
 			r.members[replica.Instance] = insert(r.members[replica.Instance], replica.ID)
+			r.places[replica.ID] = r.ring.Replica(replica.ID)
 		}
 		r.replicas[replica.ID] = replica
 	}

@@ -51,6 +51,7 @@ type state struct {
 	quotas     map[string]fleet.QuotaPolicy
 	offered    map[fleet.TenantID]map[fleet.CapabilityID][]fleet.InstanceID // sorted
 	members    map[fleet.InstanceID][]fleet.ReplicaID                       // sorted
+	places     map[fleet.ReplicaID]int64                                    // on the ring
 	routes     map[fleet.ActionID]*registry.RouteRecord
 	reserved   map[fleet.ActionID]bool // routes whose newest attempt is unsettled
 	archived   map[fleet.ActionID]tombstone
@@ -108,6 +109,7 @@ func New(c Config) *Registry {
 		quotas:    map[string]fleet.QuotaPolicy{},
 		offered:   map[fleet.TenantID]map[fleet.CapabilityID][]fleet.InstanceID{},
 		members:   map[fleet.InstanceID][]fleet.ReplicaID{},
+		places:    map[fleet.ReplicaID]int64{},
 		routes:    map[fleet.ActionID]*registry.RouteRecord{},
 		reserved:  map[fleet.ActionID]bool{},
 		archived:  map[fleet.ActionID]tombstone{},

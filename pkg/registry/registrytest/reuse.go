@@ -21,6 +21,7 @@ func reuseCases() []Case {
 		{Name: "G06/fence_grows_with_each_reservation", Why: "an equal fence cannot tell a late answer from the right one", Run: reuseFences},
 		{Name: "G12/superseded_epoch_is_released_on_resolve", Why: "a host that came back must not wait for maintenance to get its work again", Run: reuseSuperseded},
 		{Name: "G12/expired_lease_is_released_on_resolve", Why: "a dead host's reservation must not be handed out as living", Run: reuseExpired},
+		{Name: "G09/explain_foresees_the_release_of_a_dead_reservation", Why: "an action must not be told that it is in its own way", Run: reuseForeseen},
 		{Name: "G44/definite_result_is_final", Why: "a completed action that is reserved again can run again", Run: reuseCompleted},
 		{Name: "G25/verdicts_travel_with_the_next_attempt", Why: "the host decides by them whether it may execute", Run: reuseVerdicts},
 		{Name: "G09/reserved_on_a_revoked_version_runs_out", Why: "a revocation stops new hand-outs and leaves the running one to end by itself", Run: reuseRevoked},
@@ -209,4 +210,21 @@ func reuseRevoked(w *World) {
 	w.pinnedRefused("one", routing.VersionStatus)
 	w.expect(!w.lookup("one").Current().Settled(), "the running attempt was released")
 	w.expect(w.settle(a, fleet.OutcomeCompleted).First, "the running attempt could not be settled")
+}
+
+// reuseForeseen compares explain with resolve where resolve first releases what the
+// action still holds in a dead epoch.
+func reuseForeseen(w *World) {
+	id := w.solo()
+	for i := range 4 {
+		w.resolve(fmt.Sprintf("n%d", i))
+	}
+	w.register(id)
+	w.unchanged("explain", func() {
+		e, err := w.Router.Explain(w.ctx(), request("n0"))
+		w.must(err, "explain")
+		w.expect(e.Winner == id && e.Refusal == nil && e.Pinned != nil && e.Pinned.Removed == routing.Eligible,
+			"of a full replica that the action itself fills, explain says %s", text(e))
+	})
+	w.expect(w.resolve("n0").Attempt.Fence.Number == 2, "the retry was not granted")
 }
