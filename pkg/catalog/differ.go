@@ -3,7 +3,6 @@ package catalog
 import (
 	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -72,14 +71,6 @@ func flattenInto(flat map[string]string, prefix string, tree map[string]any) {
 		raw, _ := json.Marshal(v) // it was decoded from JSON
 		flat[path] = string(raw)
 	}
-}
-
-// sameJSON compares two raw JSON values by meaning; absent equals absent only.
-func sameJSON(a, b json.RawMessage) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return len(a) == len(b)
-	}
-	return reflect.DeepEqual(decode(a), decode(b))
 }
 
 func decode(raw json.RawMessage) any {
