@@ -20,7 +20,7 @@ const completionDeadline = 250 * time.Millisecond
 func CompleteNounAndIDs(a *app.App, nouns []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
-			return nouns, cobra.ShellCompDirectiveNoFileComp
+			return startingWith(prefix, nouns), cobra.ShellCompDirectiveNoFileComp
 		}
 		return complete(cmd.Context(), a, args[0], prefix), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -49,11 +49,14 @@ func complete(ctx context.Context, a *app.App, word, prefix string) []string {
 		return nil
 	}
 	defer reg.Close()
-	ids := known(ctx, reg, n)
-	kept := ids[:0]
-	for _, id := range ids {
-		if strings.HasPrefix(id, prefix) {
-			kept = append(kept, fleet.Printable(id, 300))
+	return startingWith(prefix, known(ctx, reg, n))
+}
+
+func startingWith(prefix string, words []string) []string {
+	var kept []string
+	for _, w := range words {
+		if strings.HasPrefix(w, prefix) {
+			kept = append(kept, fleet.Printable(w, 300))
 		}
 	}
 	return kept
