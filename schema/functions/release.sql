@@ -17,7 +17,7 @@ DECLARE
     v_open numeric;
 BEGIN
     SELECT * INTO v_live FROM aip.replica_live WHERE replica_id = p_route.replica_id FOR NO KEY UPDATE;
-    PERFORM aip.lock_scopes(p_attempt.scope_kinds, p_attempt.scope_keys, p_attempt.scope_limits);
+    PERFORM aip.give_scopes(p_attempt.scope_kinds, p_attempt.scope_keys);
     v_now := aip.clock();
     v_was := v_live.circuit_state;
     v_live.active := v_live.active - 1;
@@ -48,7 +48,6 @@ BEGIN
         circuit_open_until = v_live.circuit_open_until, circuit_opened_at = v_live.circuit_opened_at,
         circuit_openings = v_live.circuit_openings, circuit_probes_out = v_live.circuit_probes_out
     WHERE replica_id = v_live.replica_id;
-    PERFORM aip.add_scopes(p_attempt.scope_kinds, p_attempt.scope_keys, -1);
     INSERT INTO aip.attempt_settlement (action_id, fence, outcome, code, verdict, peer_fault, evidence_digest, settled_at)
     VALUES (p_attempt.action_id, p_attempt.fence, p_outcome, p_code, p_verdict, p_peer_fault, p_evidence, v_now);
     DELETE FROM aip.reservation WHERE action_id = p_attempt.action_id;

@@ -8,8 +8,9 @@ CREATE OR REPLACE FUNCTION aip.renew(
     p_replica text, p_peer_did text, p_epoch bigint, p_sequence bigint,
     p_in_flight bigint, p_ready boolean, p_draining boolean, p_ttl_micros bigint)
 RETURNS TABLE (o_expires_at timestamptz, o_status text, o_intent text)
-LANGUAGE sql VOLATILE AS $$
-    UPDATE aip.replica_live l
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN QUERY UPDATE aip.replica_live l
     SET lease_sequence = p_sequence, in_flight = p_in_flight, last_beat_at = c.now,
         lease_expires_at = c.now + p_ttl_micros * interval '1 microsecond',
         status = CASE WHEN p_draining OR l.intent = 'drain' THEN 'draining' ELSE l.status END,
@@ -24,6 +25,7 @@ LANGUAGE sql VOLATILE AS $$
       AND l.status <> 'offline' AND l.lease_expires_at > aip.clock()
     RETURNING l.lease_expires_at, l.status,
               CASE WHEN l.intent = 'drain' OR s.status = 'revoked' OR NOT i.enabled OR NOT t.enabled
-                   THEN 'drain' ELSE 'run' END
+                   THEN 'drain' ELSE 'run' END;
+END
 $$;
 GRANT EXECUTE ON FUNCTION aip.renew(text, text, bigint, bigint, bigint, boolean, boolean, bigint) TO aip_lifecycle;

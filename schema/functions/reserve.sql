@@ -1,5 +1,5 @@
--- aip.reserve writes one reservation whose locks are all held and whose checks have all
--- passed: the replica's count and circuit (settlement.Reserve), the counters, the attempt.
+-- aip.reserve writes one reservation whose locks are all held, whose counters are taken and
+-- whose checks have all passed: the replica's count and circuit (settlement.Reserve), the attempt.
 -- It returns the attempt as stored.
 -- Role: data. Locks: none new. Plan: primary keys.
 CREATE OR REPLACE FUNCTION aip.reserve(p_attempt aip.attempt, p_live aip.replica_live) RETURNS aip.attempt
@@ -13,7 +13,6 @@ BEGIN
     ELSE
         UPDATE aip.replica_live SET active = active + 1 WHERE replica_id = p_live.replica_id;
     END IF;
-    PERFORM aip.add_scopes(p_attempt.scope_kinds, p_attempt.scope_keys, 1);
     INSERT INTO aip.attempt VALUES (p_attempt.*);
     INSERT INTO aip.reservation (action_id, fence, replica_id, lease_epoch, deadline)
     VALUES (p_attempt.action_id, p_attempt.fence, p_live.replica_id, p_attempt.lease_epoch, p_attempt.deadline);

@@ -130,7 +130,7 @@ BEGIN
     SELECT * INTO v_replica FROM aip.replica WHERE id = v_pick.replica_id;
     v_attempt := aip.scopes_of(v_attempt, p_tenant, p_capability, v_pick.instance_id, v_pick.type_id,
                                v_quota, v_deployment, false);
-    v_full := aip.lock_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
+    v_full := aip.take_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
     IF v_full IN ('binding', 'connector_type', 'instance') THEN
         o_status := 'contended';
         o_detail := 'scope';
@@ -142,6 +142,7 @@ BEGIN
     END IF;
     v_now := aip.clock();
     IF v_live.lease_expires_at <= v_now THEN
+        PERFORM aip.give_scopes(v_attempt.scope_kinds, v_attempt.scope_keys);
         o_status := 'contended';
         RETURN;
     END IF;

@@ -84,7 +84,7 @@ BEGIN
 
     v_attempt := aip.scopes_of(v_attempt, p_route.tenant_id, p_route.capability_id, p_route.instance_id,
                                v_chain.type_id, v_quota, v_deployment, true);
-    v_full := aip.lock_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
+    v_full := aip.take_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
     IF v_full <> '' THEN
         o_status := 'capacity';
         o_detail := v_full;
@@ -92,6 +92,7 @@ BEGIN
     END IF;
     v_now := aip.clock();
     IF v_live.lease_expires_at <= v_now THEN
+        PERFORM aip.give_scopes(v_attempt.scope_kinds, v_attempt.scope_keys);
         o_status := 'pinned';
         o_detail := 'lease_expired';
         RETURN;
