@@ -22,7 +22,7 @@ var layers = []struct {
 	packages []string
 	peers    bool // packages of this layer may import each other
 }{
-	{"0 words", []string{"pkg/fleet"}, false},
+	{"0 words", []string{"pkg/fleet", "pkg/crashpoint"}, false},
 	{"1 rules and wire", []string{
 		"pkg/envelope", "pkg/protocol", "pkg/peer", "pkg/catalog", "pkg/routing", "pkg/lease", "pkg/settlement",
 		"schema", "schema/json",

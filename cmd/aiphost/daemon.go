@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/aipfleet/aipfleet/pkg/connector/mcp"
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/host"
 	"github.com/aipfleet/aipfleet/pkg/host/journal"
@@ -44,7 +45,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(d.cfg.StateDir, 0o700); err != nil {
 		return fleet.Errorf(fleet.Unavailable, codeConfig, "the state directory cannot be made").Caused(err)
 	}
-	if d.journal, err = journal.Open(filepath.Join(d.cfg.StateDir, "journal.db"), journal.Options{Now: d.now}); err != nil {
+	if d.journal, err = journal.OpenUnsafe(filepath.Join(d.cfg.StateDir, "journal.db"), journal.Options{Now: d.now}, journal.Seams{Commit: crashpoint.Disk()}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.journal.Close()) }()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
@@ -68,7 +69,7 @@ func runCommand(env func(string) (string, bool), std streams) *cobra.Command {
 			if listen != "" {
 				cfg.Listen = listen
 			}
-			d := daemon{cfg: cfg, env: env, std: std, drainTimeout: drain, now: time.Now}
+			d := daemon{cfg: cfg, env: env, std: std, drainTimeout: drain, now: crashpoint.Clock(time.Now)}
 			return d.run(cmd.Context())
 		},
 	}

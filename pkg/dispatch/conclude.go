@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aipfleet/aipfleet/pkg/action"
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
@@ -115,9 +116,11 @@ func (e *Engine) markSettled(ctx context.Context, r action.Record) {
 // successor, or the reservation's own deadline, ends it (G12). It reports whether
 // the registry answered.
 func (e *Engine) settle(ctx context.Context, a fleet.Assignment, v Verdict) bool {
+	crashpoint.Reach(crashpoint.BeforeSettle)
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		receipt, err := e.Router.Settle(ctx, a, v.Settlement)
 		if err == nil {
+			crashpoint.Reach(crashpoint.AfterSettle)
 			e.lateEvidence(ctx, a, v, receipt)
 			return true
 		}

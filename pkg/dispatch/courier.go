@@ -27,6 +27,9 @@ type Courier struct {
 	// Pauses are the waits before the same signed message is sent again after a
 	// transport failure; the host answers an exact repeat from its journal.
 	Pauses []time.Duration
+	// LastSendUnsafe plants a defect, to prove that a suite would find it: only the
+	// last send counts, whatever earlier ones may have done. No configuration sets it.
+	LastSendUnsafe bool
 }
 
 // DefaultPauses bound how long a lost answer is waited for before the attempt is
@@ -127,7 +130,7 @@ func (c *Courier) send(ctx context.Context, m message) Sent {
 			sent.Fault = sent.Err != nil
 			return sent
 		}
-		sent.Written = sent.Written || peer.Written(err)
+		sent.Written = sent.Written && !c.LastSendUnsafe || peer.Written(err)
 		sent.Err = err
 		if sent.Sends > len(c.Pauses) || !pause(ctx, c.Pauses[sent.Sends-1]) {
 			return sent

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/action"
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/fairness"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
@@ -79,6 +80,7 @@ func (e *Engine) attempt(ctx context.Context, r action.Record, again bool) {
 		e.refuse(ctx, r, err)
 		return
 	}
+	crashpoint.Reach(crashpoint.AfterResolve)
 	decision, err := e.decision(timed, a)
 	if err == nil {
 		r, err = e.change(timed, r, func(r action.Record) (action.Record, error) { return r.Dispatch(a.Attempt.Fence.Number) })
@@ -88,6 +90,7 @@ func (e *Engine) attempt(ctx context.Context, r action.Record, again bool) {
 		return
 	}
 	sent := e.Courier.Dispatch(timed, r, a, decision)
+	crashpoint.Reach(crashpoint.AfterSend)
 	if sent.Answer == nil && ctx.Err() != nil {
 		return // the engine was cut off: a successor asks the host
 	}

@@ -30,6 +30,9 @@ func (h *Host) askStatus(ctx context.Context, d *delivery, r journal.Record) (ve
 	if no := h.unpromisable(d, r); no != "" {
 		return h.fromRecord(ctx, d, journal.Record{State: journal.Unknown, Highest: d.route.Fence, Evidence: evidence("journal_gap", no)})
 	}
+	if h.cfg.PlantUnsafe.OpenFence {
+		return h.fromRecord(ctx, d, journal.Record{State: journal.NotStarted, Closed: d.route.Fence.Number})
+	}
 	why := journal.Refusal{Check: ruleOf(CodeNotReady).check, Code: CodeNotReady, Why: "a status query found it not started and closed it"}
 	return h.shut(ctx, d, func(r *journal.Record) error { return r.Close(d.route.Action, d.route.Fence, why) })
 }
@@ -40,7 +43,7 @@ func (h *Host) unpromisable(d *delivery, r journal.Record) string {
 	if d.route.Fence.Number == 0 {
 		return "the question names no attempt"
 	}
-	if d.route.RegisteredJournal != h.cfg.Journal.ID() && d.route.Fence.Number > r.Decided {
+	if d.route.RegisteredJournal != h.cfg.Journal.ID() && d.route.Fence.Number > r.Decided && !h.cfg.PlantUnsafe.LostJournal {
 		return "the attempt was reserved for another journal than this host's"
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/connector"
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/host/journal"
@@ -94,6 +95,7 @@ func (h *Host) execute(ctx context.Context, e *execution) {
 		log.Error("outcome not journaled", "error", err.Error())
 		return
 	}
+	crashpoint.Reach(crashpoint.ResultPersisted)
 	log.Info("executed", "capability", e.call.Capability.String(), "class", string(result.Class),
 		"why", result.Why, "took_ms", h.cfg.Now().Sub(began).Milliseconds())
 }
@@ -111,7 +113,9 @@ func (h *Host) prepare(ctx context.Context, e *execution) (connector.Result, err
 	if ctx.Err() != nil {
 		return connector.Result{Class: connector.NotStarted, Why: "the deadline passed, or the host stopped, before the call"}, nil
 	}
-	return connector.Result{}, h.change(context.WithoutCancel(ctx), e.call.Action, (*journal.Record).Intend)
+	err := h.change(context.WithoutCancel(ctx), e.call.Action, (*journal.Record).Intend)
+	crashpoint.Reach(crashpoint.IntentPersisted)
+	return connector.Result{}, err
 }
 
 // call journals that the call starts and makes it.
@@ -119,7 +123,9 @@ func (h *Host) call(ctx context.Context, e *execution) (connector.Result, error)
 	if err := h.change(context.WithoutCancel(ctx), e.call.Action, (*journal.Record).StartCall); err != nil {
 		return connector.Result{}, err
 	}
+	crashpoint.Reach(crashpoint.CallStarted)
 	result, err := h.cfg.Connector.Invoke(ctx, e.call)
+	crashpoint.Reach(crashpoint.ProviderEffect)
 	if err != nil {
 		return connector.Result{Class: connector.Unknown, Why: err.Error()}, nil
 	}

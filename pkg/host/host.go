@@ -57,6 +57,8 @@ type Config struct {
 	MaxDuration time.Duration
 	Now         func() time.Time
 	Log         *slog.Logger
+	// PlantUnsafe makes the host wrong on purpose. No configuration file sets it.
+	PlantUnsafe Defects
 }
 
 // Host is one running host. New makes it, Handler serves it, Close ends it.

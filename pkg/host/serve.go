@@ -3,7 +3,9 @@ package host
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 )
 
@@ -28,8 +30,14 @@ func (h *Host) serveMessage(w http.ResponseWriter, r *http.Request) {
 		a = failureAnswer()
 	}
 	w.Header().Set("Content-Type", protocol.ContentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+	crashpoint.Reach(crashpoint.BeforeAck)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body)
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	crashpoint.Reach(crashpoint.AfterAck)
 }
 
 // handle takes a request through the checks, in their order.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
@@ -145,7 +146,9 @@ func (s *Server) handle(ctx context.Context, data []byte, from sender) (protocol
 		e.Scope, e.RetryAfter = "peer", wait
 		return nil, e
 	}
+	crashpoint.Reach(crashpoint.BeforeLease)
 	granted, err := s.apply(ctx, opened)
+	crashpoint.Reach(crashpoint.AfterLease)
 	if err != nil {
 		return nil, samePeerAnswer(err)
 	}

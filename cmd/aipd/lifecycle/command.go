@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/lifecycle"
@@ -134,7 +135,7 @@ func Run(ctx context.Context, cfg Config, env func(string) (string, bool), std S
 		return err
 	}
 	defer store.Close()
-	control, err := lifecycle.NewServer(lifecycle.ServerConfig{Fleet: store, Signer: signer, Now: time.Now, TTL: ttl, Log: log})
+	control, err := lifecycle.NewServer(lifecycle.ServerConfig{Fleet: store, Signer: signer, Now: crashpoint.Clock(time.Now), TTL: ttl, Log: log})
 	if err != nil {
 		return err
 	}

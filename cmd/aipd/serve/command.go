@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 )
 
 // Options are the command line of aipd serve.
@@ -35,7 +37,7 @@ unless --allow-mutations-unsafe is given. Of aipctl, the action commands work ag
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
-			return o.run(cmd.Context(), process{out: cmd.OutOrStdout(), log: log, getenv: os.Getenv, now: time.Now})
+			return o.run(cmd.Context(), process{out: cmd.OutOrStdout(), log: log, getenv: os.Getenv, now: crashpoint.Clock(time.Now)})
 		},
 	}
 	f := cmd.Flags()

@@ -54,14 +54,29 @@ type Journal struct {
 
 // Open opens or makes the journal at path and recovers what an earlier owner left
 // (G26). It refuses a file that another process holds.
-func Open(path string, opts Options) (*Journal, error) {
+func Open(path string, opts Options) (*Journal, error) { return OpenUnsafe(path, opts, Seams{}) }
+
+// Seams are where tests break the disk. No configuration sets them.
+type Seams struct {
+	// NoSync leaves out every sync: what is written outlives the journal and not the
+	// machine.
+	NoSync bool
+	// Commit stands around the durable write of every group: it may fail before it,
+	// after it, or take its time. Nil is the plain write.
+	Commit func(write func() error) error
+}
+
+// OpenUnsafe is Open with seams.
+func OpenUnsafe(path string, opts Options, seams Seams) (*Journal, error) {
 	if opts.KeepMessages <= 0 {
 		opts.KeepMessages = 15 * time.Minute
 	}
 	if opts.LockWait <= 0 {
 		opts.LockWait = time.Second
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: opts.LockWait, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: opts.LockWait, FreelistType: bolt.FreelistMapType, NoSync: seams.NoSync, NoGrowSync: seams.NoSync,
+	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		e := fleet.Errorf(fleet.Conflict, CodeLocked, "the journal %s is in use", path)
 		return nil, e.Because("another process owns it").Advise("stop the other host, or use another state directory")
@@ -72,6 +87,9 @@ func Open(path string, opts Options) (*Journal, error) {
 	j := &Journal{
 		db: db, opts: opts, commit: (*bolt.Tx).Commit,
 		waiting: make(chan *pending), quit: make(chan struct{}), idle: make(chan struct{}), failed: make(chan struct{}),
+	}
+	if seams.Commit != nil {
+		j.commit = func(tx *bolt.Tx) error { return seams.Commit(tx.Commit) }
 	}
 	if err := j.prepare(path); err != nil {
 		_ = db.Close()
