@@ -9,6 +9,7 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apply"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/bind"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/dash"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/describe"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/dev"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/doctor"
@@ -29,7 +30,7 @@ import (
 func root(a *app.App) *cobra.Command {
 	r := a.Root(
 		get.Command(a), describe.Command(a), route.Command(a), events.Command(a), events.AuditCommand(a),
-		wait.Command(a), doctor.Command(a),
+		wait.Command(a), doctor.Command(a), dash.Command(a),
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
 		drain.Command(a), drain.UndrainCommand(a),
 		action.Command(a), reconcile.Command(a),
