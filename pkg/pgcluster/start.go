@@ -35,6 +35,9 @@ type Config struct {
 	Fast bool
 	// Detach lets the server outlive the caller; StopDir ends it.
 	Detach bool
+	// Settings are added to the server's own, each "name=value"; the last of a name
+	// wins. For measurements, whose server is sized for the machine.
+	Settings []string
 }
 
 // Start runs the cluster in cfg.Dir and returns when a client could log in. The
@@ -157,7 +160,7 @@ func (s starter) settings(port int) []string {
 	if s.cfg.Fast {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
 	}
-	return settings
+	return append(settings, s.cfg.Settings...)
 }
 
 func (s starter) logf(format string, args ...any) {
