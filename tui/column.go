@@ -34,20 +34,33 @@ type row[T any] struct {
 // rowsOf prepares records. It is pure, and runs where the reading runs.
 func rowsOf[T any](columns []column[T], key func(*T) string, items []T) []row[T] {
 	rows := make([]row[T], len(items))
+	texts := make([]string, len(items)*len(columns))
 	for i := range items {
-		r := row[T]{key: key(&items[i]), item: &items[i], text: make([]string, len(columns))}
-		var hay strings.Builder
-		for n, c := range columns {
-			if c.text != nil {
-				r.text[n] = clean(c.text(r.item))
-				hay.WriteString(r.text[n])
-				hay.WriteByte('\n')
+		r := row[T]{key: key(&items[i]), item: &items[i], text: texts[i*len(columns) : (i+1)*len(columns)]}
+		size := 0
+		for n := range columns {
+			if columns[n].text != nil {
+				r.text[n] = clean(columns[n].text(r.item))
+				size += len(r.text[n]) + 1
 			}
 		}
-		r.hay = strings.ToLower(hay.String())
+		r.hay = haystack(r.text, size)
 		rows[i] = r
 	}
 	return rows
+}
+
+// haystack is all texts of a row, folded, one to a line.
+func haystack(texts []string, size int) string {
+	var b strings.Builder
+	b.Grow(size)
+	for _, text := range texts {
+		if text != "" {
+			b.WriteString(text)
+			b.WriteByte('\n')
+		}
+	}
+	return strings.ToLower(b.String())
 }
 
 // cell is what a column shows of a row.

@@ -18,7 +18,7 @@ type filter struct {
 // term is one condition. field -1 looks for text anywhere in the row.
 type term struct {
 	field  int
-	op     string // = != ~ < <= > >=
+	op     string // = != ~ < <= > >=, and ^ (begins with) for = while it is typed
 	text   string // as typed for = and !=, else folded to lower case
 	number float64
 }
@@ -27,13 +27,10 @@ type term struct {
 func operators() []string { return []string{"!=", "<=", ">=", "==", "=", "~", "<", ">"} }
 
 // parseFilter reads terms separated by blanks or &&, over the named fields. Quotes
-// keep blanks together.
+// keep blanks together. With an error come the terms before it.
 func parseFilter(source string, fields []string) (filter, error) {
 	f := filter{source: strings.TrimSpace(source)}
-	words, err := splitWords(source)
-	if err != nil {
-		return f, err
-	}
+	words, unclosed := splitWords(source)
 	for _, w := range words {
 		if w == "&&" {
 			continue
@@ -44,7 +41,7 @@ func parseFilter(source string, fields []string) (filter, error) {
 		}
 		f.terms = append(f.terms, t)
 	}
-	return f, nil
+	return f, unclosed
 }
 
 // splitWords cuts at blanks outside double quotes; the quotes go.
@@ -67,7 +64,7 @@ func splitWords(s string) (words []string, err error) {
 		}
 	}
 	if quoted {
-		return nil, fmt.Errorf("a quote is not closed")
+		return words, fmt.Errorf("a quote is not closed")
 	}
 	if begun {
 		words = append(words, b.String())
@@ -141,6 +138,8 @@ func (t term) holds(text string, amount float64, measured bool) bool {
 		return strings.EqualFold(text, t.text)
 	case "!=":
 		return !strings.EqualFold(text, t.text)
+	case "^":
+		return strings.HasPrefix(strings.ToLower(text), strings.ToLower(t.text))
 	case "~":
 		return strings.Contains(strings.ToLower(text), t.text)
 	}

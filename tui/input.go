@@ -74,7 +74,7 @@ func withoutLastWord(s string) string {
 func (m *Model) try() {
 	m.input.wrong = ""
 	if g := m.grid(); g != nil && m.input.kind == filterInput {
-		if err := g.setFilter(m.input.text, m.now()); err != nil {
+		if err := g.tryFilter(m.input.text, m.now()); err != nil {
 			m.input.wrong = err.Error()
 		}
 	}
@@ -99,6 +99,9 @@ func (m *Model) accept() tea.Cmd {
 		return nil
 	}
 	m.input = input{}
+	if g := m.grid(); g != nil {
+		_ = g.setFilter(was.text, m.now()) // it parsed while it was typed
+	}
 	return m.refresh()
 }
 

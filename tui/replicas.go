@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -38,7 +37,9 @@ func replicaColumns() []column[registry.ReplicaRecord] {
 
 func replicaKey(x *registry.ReplicaRecord) string { return x.ID.String() }
 
-func load(x *registry.ReplicaRecord) string { return fmt.Sprintf("%d/%d", x.Live.Active, x.Capacity) }
+func load(x *registry.ReplicaRecord) string {
+	return strconv.Itoa(int(x.Live.Active)) + "/" + strconv.Itoa(int(x.Capacity))
+}
 
 // draining says whether a replica is on its way out, by intent or by its host.
 func draining(x *registry.ReplicaRecord) string {

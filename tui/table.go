@@ -37,6 +37,7 @@ func newTable[T any](noun string, columns []column[T]) table[T] {
 type grid interface {
 	fields() []string
 	setFilter(source string, now time.Time) error
+	tryFilter(source string, now time.Time) error
 	filterText() string
 	cycleSort(now time.Time, width int)
 	reverse(now time.Time)
@@ -180,6 +181,28 @@ func (t *table[T]) setFilter(source string, now time.Time) error {
 	t.filter = f
 	t.arrange(now)
 	return nil
+}
+
+// tryFilter sets a filter that is still being typed. A value may have more to come,
+// and a last word that is not a term yet, or may become a field's name, does not act.
+func (t *table[T]) tryFilter(source string, now time.Time) error {
+	f, err := parseFilter(source, t.fields())
+	n := len(f.terms)
+	switch {
+	case err != nil || n == 0:
+	case f.terms[n-1].op == "=":
+		f.terms[n-1].op = "^"
+	case f.terms[n-1].op == "" && t.begins(f.terms[n-1].text):
+		f.terms = f.terms[:n-1]
+	}
+	t.filter = f
+	t.arrange(now)
+	return err
+}
+
+// begins reports whether a field's name begins with the word.
+func (t *table[T]) begins(word string) bool {
+	return slices.ContainsFunc(t.fields(), func(name string) bool { return strings.HasPrefix(name, word) })
 }
 
 func (t *table[T]) filterText() string { return t.filter.source }

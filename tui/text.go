@@ -13,18 +13,31 @@ import (
 // maxText bounds one text of a record on the screen, in bytes.
 const maxText = 2048
 
-// clean makes text of a record safe to show.
-func clean(s string) string { return fleet.Printable(s, maxText) }
+// clean makes text of a record safe to show. Plain ASCII is.
+func clean(s string) string {
+	if len(s) <= maxText && plain(s) {
+		return s
+	}
+	return fleet.Printable(s, maxText)
+}
+
+// plain reports whether s is printable ASCII: as many cells as bytes, nothing hidden.
+func plain(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
 
 // cells is the width of s on a terminal. Plain ASCII, the usual case, is counted
 // without looking at graphemes.
 func cells(s string) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] < 0x20 || s[i] >= 0x7f {
-			return ansi.StringWidth(s)
-		}
+	if plain(s) {
+		return len(s)
 	}
-	return len(s)
+	return ansi.StringWidth(s)
 }
 
 // clip cuts s to at most w cells and marks the cut.

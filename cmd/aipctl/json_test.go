@@ -44,7 +44,6 @@ func elsewhere() map[string]string {
 		"admit release": "cmd/aipctl/admit",
 		"trust apply":   "cmd/aipctl/trust", "trust show": "cmd/aipctl/trust", "trust history": "cmd/aipctl/trust", "trust reverify": "cmd/aipctl/trust",
 		"dev up": "cmd/aipctl/dev", "dev down": "cmd/aipctl/dev", "dev status": "cmd/aipctl/dev", "dev demo": "cmd/aipctl/dev",
-		"dash": "draws a screen; --once prints a frame",
 	}
 }
 
@@ -56,6 +55,7 @@ func lines(h *apptest.Harness) map[string][]string {
 	with := func(args string, more ...string) []string { return append(strings.Fields(args), more...) }
 	return map[string][]string{
 		"get":               with("get replicas"),
+		"dash":              with("dash --once"),
 		"describe":          with("describe replica crepl_acme_a"),
 		"route inspect":     with("route inspect act_lost"),
 		"route explain":     with("route explain --tenant acme --capability desk:open"),
