@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -74,8 +75,21 @@ func (s *schemas) check(l registry.Listing, input json.RawMessage) error {
 	}
 	if err := schema.Validate(value); err != nil {
 		return fleet.Invalidf(CodeInput, "the input does not fit %s", l.Definition.ID).
-			Because("%s", fleet.Printable(err.Error(), 600)).
-			Advise("see the input schema: aipctl describe capability %s", l.Definition.ID)
+			Because("%s", fleet.Printable(misfit(err), 600)).
+			Advise("see its input schema: aipctl get capabilities %s -o yaml", l.Definition.ID)
 	}
 	return nil
+}
+
+// misfit is the validator's list of what does not fit, on one line and without its
+// heading, which names a schema that only this package knows.
+func misfit(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if len(lines) > 1 {
+		lines = lines[1:]
+	}
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(strings.TrimSpace(line), "- ")
+	}
+	return strings.Join(lines, "; ")
 }

@@ -135,13 +135,21 @@ func attemptsOf(t *testing.T, tenant string, id fleet.ActionID) []fleet.Attempt 
 // A host that is down while its lease lives: nothing was sent, and the same action
 // works on the same replica when it is back.
 func TestFleet_G09_AHostThatWasDownServesThePinnedRetry(t *testing.T) {
-	kill(t, only)
-	r := ticket(t, "while it was down")
-	down := submit(t, globex, r, limit)
-	if down.State != action.Retryable {
-		t.Fatalf("with its host down the action is %s, want retryable: %+v", down.State, down.Problem)
+	var r action.Request
+	var down action.View
+	for range 3 { // on a busy machine the lease may end before the action is routed
+		ready(t, only)
+		kill(t, only)
+		r = ticket(t, "while it was down")
+		down = submit(t, globex, r, limit)
+		start(t, only)
+		if down.Fence > 0 {
+			break
+		}
 	}
-	start(t, only)
+	if down.State != action.Retryable || down.Fence != 1 {
+		t.Fatalf("with its host down the action is %s under fence %d, want retryable under 1: %+v", down.State, down.Fence, down.Problem)
+	}
 	until(t, "the retry is served", func(ctx context.Context) (bool, error) {
 		v, err := agent(t, globex).Submit(ctx, r, limit)
 		return err == nil && v.State == action.Completed, err

@@ -129,7 +129,10 @@ func (o *Options) choose(all []registry.ReplicaRecord) ([]registry.ReplicaRecord
 	}
 	for _, id := range o.IDs {
 		if !found[id] {
-			e := fleet.Errorf(fleet.NotFound, o.Noun+".not_found", "no replica of %s %s", o.Noun, fleet.Printable(id, 120))
+			e := fleet.Errorf(fleet.NotFound, o.Noun+".not_found", "no replica belongs to %s %s", o.Noun, fleet.Printable(id, 120))
+			if o.Noun == "replica" {
+				e = fleet.Errorf(fleet.NotFound, "replica.not_found", "no replica %s", fleet.Printable(id, 120))
+			}
 			if near := app.Suggest(id, slices.Compact(known)); len(near) > 0 {
 				return nil, e.Advise("did you mean %s?", strings.Join(near, " or "))
 			}
