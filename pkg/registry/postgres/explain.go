@@ -16,6 +16,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/lease"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/routing"
+	"github.com/aipfleet/aipfleet/pkg/settlement"
 )
 
 // Explain implements registry.Router. It reads every candidate in one snapshot and
@@ -99,20 +100,29 @@ func (f field) decide(ctx context.Context, tx pgx.Tx) error {
 	if len(ordered) == 0 {
 		return nobody(f.candidates, removed)
 	}
-	c := ordered[0].Chain
-	return fullScope(ctx, tx, c.Binding, c.Type, false)
+	return fullScope(ctx, tx, ordered[0].Chain, nil)
 }
 
-// fullScope refuses when a counter of the set is at its limit.
-func fullScope(ctx context.Context, tx pgx.Tx, b fleet.CapabilityBinding, typ fleet.TypeID, retry bool) error {
+// fullScope refuses when a counter of the chain's set is at its limit. A retry also
+// needs the retry scope; before names its older attempt, whose counters are put back
+// first when it is not settled yet.
+func fullScope(ctx context.Context, tx pgx.Tx, c routing.Chain, before *fleet.Attempt) error {
 	var kind string
+	kinds, keys := []string{}, []string{}
+	if before != nil && !before.Settled() {
+		for _, s := range before.Scopes {
+			kinds, keys = append(kinds, string(s.Kind)), append(keys, s.Key)
+		}
+	}
+	b := c.Binding
 	err := tx.QueryRow(ctx, `SELECT s.kind FROM aip.quota_effective q, aip.quota_effective d,
 		LATERAL aip.scopes_of(NULL::aip.attempt, $1::text, $2::text, $3::text, $4::text, q, d, $6::boolean) a,
 		LATERAL unnest(a.scope_kinds, a.scope_keys, a.scope_limits) WITH ORDINALITY AS s (kind, key, bound, at)
 		WHERE q.ref = $5::text AND d.ref = 'deployment'
-			AND COALESCE((SELECT c.current FROM aip.scope_counter c WHERE c.kind = s.kind AND c.key = s.key), 0) >= s.bound
+			AND COALESCE((SELECT c.current FROM aip.scope_counter c WHERE c.kind = s.kind AND c.key = s.key), 0)
+				- (SELECT count(*) FROM unnest($7::text[], $8::text[]) AS h (kind, key) WHERE h.kind = s.kind AND h.key = s.key) >= s.bound
 		ORDER BY s.at LIMIT 1`,
-		b.Tenant.String(), b.Capability.String(), b.Instance.String(), typ.String(), b.QuotaPolicyRef, retry).Scan(&kind)
+		b.Tenant.String(), b.Capability.String(), b.Instance.String(), c.Type.String(), b.QuotaPolicyRef, before != nil, kinds, keys).Scan(&kind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -180,21 +190,21 @@ func judgePinned(ctx context.Context, tx pgx.Tx, e *routing.Explanation, p pinni
 		return nil
 	}
 	if !current.Settled() { // resolve would release it first
+		released := fleet.Settlement{Outcome: fleet.OutcomeLeaseExpired, Code: settlement.CodeLeaseExpired}
 		c.Live.Active--
-		if current.Probe && c.Live.Circuit.ProbesOut > 0 {
-			c.Live.Circuit.ProbesOut--
-		}
+		c.Live.Circuit = settlement.Circuit(current.CircuitUsed, c.Live.Circuit, current, released, current.ReservedAt)
 	}
-	if out.Removed = routing.Repin(p.now, c); out.Removed != routing.Eligible {
+	out.Removed = routing.Repin(p.now, c)
+	done, err := definite(ctx, tx, current.Action)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		return completed(current.Action)
+	case out.Removed != routing.Eligible:
 		return pinnedRefusal(out.Removed)
 	}
-	if !current.Settled() {
-		return nil
-	}
-	if done, err := definite(ctx, tx, current.Action); err != nil || done {
-		return errors.Join(err, map[bool]error{true: completed(current.Action)}[done])
-	}
-	return fullScope(ctx, tx, c.Chain.Binding, c.Chain.Type, true)
+	return fullScope(ctx, tx, c.Chain, &current)
 }
 
 // definite reports whether any attempt of the action has a definite result (G44).
