@@ -63,7 +63,7 @@ func TestAipctl_G40_EveryReadCommandPrintsOneDocument(t *testing.T) {
 		"context list", "context show", "trust show", "trust history", "release inspect " + live.Place().Release(),
 		"release verify " + live.Place().Release() + " --policy " + live.TrustPolicy(),
 		"plan -f " + live.Place().FleetFile(), "apply -f " + live.Place().FleetFile(), "admit release " + live.Place().Release() + " --plan",
-		"drain replica " + only + " --dry-run", "explain host.draining", "dev status --dir " + dir,
+		"drain replica " + only + " --dry-run", "explain host.draining", "dash --once", "dev status --dir " + dir,
 		"wait replica " + only + " --for status=ready --timeout 5s", "action result " + id,
 	} {
 		t.Run(line, func(t *testing.T) {

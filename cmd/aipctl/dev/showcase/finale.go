@@ -3,6 +3,7 @@ package showcase
 import (
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -126,5 +127,5 @@ func (s *show) verdict(sum Summary) error {
 		}
 	}
 	return fleet.Errorf(fleet.Internal, "demo.checks", "%d of %d checks failed", failed, len(sum.Checks)).Because("first: %s", first).
-		Advise("look at the logs in %s", s.fleet.Place().Dir()+"/logs")
+		Advise("look at the logs in %s", filepath.Join(s.Fleet.Dir, "logs"))
 }
