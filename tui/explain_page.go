@@ -63,7 +63,7 @@ func (f explainFacts) lines(time.Time) []line {
 	}
 	lines = append(lines, field("revision", strconv.FormatUint(e.Revision, 10)), field("candidates", strconv.Itoa(e.Total)))
 	if e.Pinned != nil {
-		lines = append(lines, pinnedLine(*e.Pinned))
+		lines = append(lines, pinnedLine(*e.Pinned, e.Refusal != nil))
 	}
 	if !e.Winner.IsZero() {
 		lines = append(lines, field("winner", e.Winner.String()))
@@ -76,13 +76,15 @@ func (f explainFacts) lines(time.Time) []line {
 	return append(lines, candidateLines(e)...)
 }
 
-func pinnedLine(p routing.PinnedExplanation) line {
+func pinnedLine(p routing.PinnedExplanation, refused bool) line {
 	now := "would be reserved again"
 	switch {
 	case p.Reserved:
 		now = "holds the reservation"
 	case p.Removed != "":
 		now = "cannot be reserved now: " + string(p.Removed)
+	case refused:
+		now = "is its route, for ever"
 	}
 	return line{kind: fieldLine, label: "pinned", text: p.Replica.String() + " " + now, value: p.Replica.String(), open: target{replicaPage, p.Replica.String()}}
 }

@@ -254,6 +254,10 @@ func (d *driver) run(cmd tea.Cmd) {
 	}
 	switch msg := cmd().(type) {
 	case nil, tea.QuitMsg:
+	case tea.BatchMsg:
+		for _, c := range msg {
+			d.run(c)
+		}
 	default:
 		d.send(msg)
 	}

@@ -22,6 +22,7 @@ type input struct {
 	kind   inputKind
 	text   string
 	before string
+	held   string // the object that the cursor was on
 	wrong  string // why the text is not accepted
 }
 
@@ -84,6 +85,7 @@ func (m *Model) abandon() tea.Cmd {
 	was := m.input
 	m.input = input{}
 	if g := m.grid(); g != nil && was.kind == filterInput {
+		g.stick(was.held)
 		_ = g.setFilter(was.before, m.now()) // it was accepted before
 	}
 	return nil

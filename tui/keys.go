@@ -15,6 +15,9 @@ func (m *Model) press(k tea.KeyMsg) tea.Cmd {
 	if m.input.kind != noInput {
 		return m.edit(k)
 	}
+	if k.Type == tea.KeyRunes && len(k.Runes) > 1 {
+		return m.pressEach(k)
+	}
 	m.notice = ""
 	if cmd, ok := m.global(k.String()); ok {
 		return cmd
@@ -26,6 +29,20 @@ func (m *Model) press(k tea.KeyMsg) tea.Cmd {
 		return m.tableKey(m.grid(), k.String())
 	}
 	return m.overviewKey(k.String())
+}
+
+// pressEach takes keys that came in one piece one by one: a slow line delivers them
+// so. What was pasted where nothing is typed does nothing.
+func (m *Model) pressEach(k tea.KeyMsg) tea.Cmd {
+	if k.Paste {
+		m.notice = "pasted text goes into / or :"
+		return nil
+	}
+	var all []tea.Cmd
+	for _, r := range k.Runes {
+		all = append(all, m.press(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}, Alt: k.Alt}))
+	}
+	return tea.Batch(all...)
 }
 
 func (m *Model) quit() tea.Cmd {
@@ -77,9 +94,11 @@ func (m *Model) pause() tea.Cmd {
 	return m.refresh()
 }
 
-// step sizes of the keys that move.
+// far is further than any list is long.
+const far = 1 << 30
+
+// stride is how far a key moves.
 func (m *Model) stride(key string) (by int, ok bool) {
-	const far = 1 << 30
 	switch key {
 	case "up", "k":
 		return -1, true
@@ -106,7 +125,7 @@ func (m *Model) tableKey(g grid, key string) tea.Cmd {
 	case "enter", "d":
 		return m.openRow(g)
 	case "/":
-		m.input = input{kind: filterInput, text: g.filterText(), before: g.filterText()}
+		m.input = input{kind: filterInput, text: g.filterText(), before: g.filterText(), held: g.held()}
 	case "s":
 		g.cycleSort(m.now(), m.width)
 	case "S":
@@ -114,9 +133,11 @@ func (m *Model) tableKey(g grid, key string) tea.Cmd {
 	case " ":
 		g.mark()
 	case "w":
+		g.stick(g.key())
 		return m.why(g.key())
 	case "y":
 		if g.item() != nil {
+			g.stick(g.key())
 			return m.open(page{target: target{jsonPage, g.key()}, facts: newJSON(g.item(), commandOf(g.item())), frozen: true})
 		}
 	case "c":
@@ -134,8 +155,10 @@ func (m *Model) openRow(g grid) tea.Cmd {
 	case g.key() == "":
 		return nil
 	case m.screen == Routes:
+		g.stick(g.key())
 		return m.open(page{target: target{routePage, g.key()}})
 	}
+	g.stick(g.key())
 	return m.open(page{target: target{replicaPage, g.key()}})
 }
 

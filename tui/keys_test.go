@@ -14,6 +14,16 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
+// TestKeys_G40_ArrivingInOnePieceAreEachPressed: a slow line delivers several keys at once.
+func TestKeys_G40_ArrivingInOnePieceAreEachPressed(t *testing.T) {
+	d := lab(t)
+	d.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("2/zone=zone-b")})
+	d.press("enter")
+	d.shows("3 of 5 replicas", "filter zone=zone-b")
+	d.send(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q4"), Paste: true})
+	d.shows("pasted text goes into / or :", "[2 replicas]")
+}
+
 func (d *driver) shows(parts ...string) {
 	d.Helper()
 	frame := d.m.Frame()
@@ -118,9 +128,25 @@ func TestCursor_G40_StaysOnItsObject(t *testing.T) {
 	if d.m.replicas.key() == "crepl_globex_a1" {
 		t.Error("a row that the filter hides is still chosen")
 	}
-	d.press("esc", "4", "/act_held", "enter", "esc")
+	d.press("esc")
+	on("crepl_globex_a1")
+	d.press("4", "/act_held", "enter", "esc")
 	if got := d.m.routes.key(); got != "act_held" {
 		t.Errorf("after the filter is gone the cursor is on %s, want act_held", got)
+	}
+}
+
+// TestCursor_G40_FollowsTheFirstRowUntilOneIsChosen: on a list whose newest comes first
+// nobody is carried away by new rows, and one that was chosen is kept.
+func TestCursor_G40_FollowsTheFirstRowUntilOneIsChosen(t *testing.T) {
+	d := lab(t)
+	for _, step := range []struct{ keys, want string }{{"4", "act_n1"}, {"j", "act_lost"}, {"j", "act_held"}, {"g", "act_n4"}} {
+		d.press(step.keys)
+		d.settle(d.resolve("acme", fmt.Sprintf("act_n%d", len(d.m.routes.rows)-3)), fleet.Settlement{Outcome: fleet.OutcomeCompleted})
+		d.refresh()
+		if got := d.m.routes.key(); got != step.want {
+			t.Errorf("after %s the cursor is on %s, want %s", step.keys, got, step.want)
+		}
 	}
 }
 

@@ -237,6 +237,7 @@ func (m *Model) back() tea.Cmd {
 		return m.refresh()
 	}
 	if g := m.grid(); g != nil && g.filterText() != "" {
+		g.stick(g.key())
 		_ = g.setFilter("", m.now()) // no filter is always valid
 		return m.refresh()
 	}

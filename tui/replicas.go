@@ -12,7 +12,7 @@ import (
 func replicaColumns() []column[registry.ReplicaRecord] {
 	type r = registry.ReplicaRecord
 	return []column[r]{
-		{name: "id", title: "REPLICA", width: 40, floor: 16, ident: true, text: replicaKey},
+		{name: "id", title: "REPLICA", width: 40, floor: 18, ident: true, text: replicaKey},
 		{name: "status", title: "STATUS", width: 13, sign: true, text: func(x *r) string { return string(x.Live.Status) }},
 		{name: "health", title: "HEALTH", width: 11, rank: 6, sign: true, text: health},
 		{name: "intent", title: "INTENT", width: 6, rank: 4, text: func(x *r) string { return string(x.Live.Intent) }},

@@ -12,11 +12,22 @@ import (
 
 // routeFacts is the inspection of one action's route.
 type routeFacts struct {
-	Route     registry.RouteRecord    `json:"route"`
-	Replica   *registry.ReplicaRecord `json:"replica,omitempty"`
-	Version   fleet.VersionStatus     `json:"version_status,omitempty"`
-	Uncertain []fleet.Reconciliation  `json:"uncertain"`
-	Retry     retry                   `json:"retry"`
+	Route     registry.RouteRecord // without the tokens of its fences
+	Replica   *registry.ReplicaRecord
+	Version   fleet.VersionStatus
+	Uncertain []fleet.Reconciliation
+	Retry     retry
+}
+
+// inspection is the facts as aipctl route inspect writes them.
+type inspection struct {
+	Route           fleet.RouteAssignment   `json:"route"`
+	State           string                  `json:"state"`
+	Attempts        []fleet.Attempt         `json:"attempts"`
+	Replica         *registry.ReplicaRecord `json:"replica,omitempty"`
+	VersionStatus   fleet.VersionStatus     `json:"version_status,omitempty"`
+	Reconciliations []fleet.Reconciliation  `json:"reconciliations"`
+	Retry           retry                   `json:"retry"`
 }
 
 func (c Config) readRoute(ctx context.Context, id string) (facts, error) {
@@ -48,7 +59,10 @@ func (c Config) readRoute(ctx context.Context, id string) (facts, error) {
 	return f, nil
 }
 
-func (f routeFacts) object() any     { return f }
+func (f routeFacts) object() any {
+	return inspection{f.Route.Route, routeState(f.Route), f.Route.Attempts, f.Replica, f.Version, f.Uncertain, f.Retry}
+}
+
 func (f routeFacts) command() string { return "aipctl route inspect " + f.Route.Route.Action.String() }
 
 func (f routeFacts) lines(now time.Time) []line {

@@ -18,7 +18,7 @@ type routeItem struct {
 func routeColumns() []column[routeItem] {
 	type r = routeItem
 	return []column[r]{
-		{name: "action", title: "ACTION", width: 40, floor: 16, ident: true, text: routeKey},
+		{name: "action", title: "ACTION", width: 40, floor: 18, ident: true, text: routeKey},
 		{name: "state", title: "STATE", width: 17, sign: true, text: func(x *r) string { return routeState(x.RouteRecord) }},
 		{name: "uncertain", title: "ANSWER", width: 14, rank: 5, text: func(x *r) string { return x.question }},
 		{name: "fence", title: "FENCE", width: 5, rank: 6, right: true, text: func(x *r) string { return strconv.Itoa(len(x.Attempts)) },

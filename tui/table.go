@@ -46,6 +46,8 @@ type grid interface {
 	move(by int)
 	scroll(height int)
 	key() string
+	stick(key string)
+	held() string
 	item() any
 	mark()
 	marked() (all []string, hidden int)
@@ -121,24 +123,38 @@ func (t *table[T]) passes(r *row[T], now time.Time) bool {
 	return true
 }
 
-// find puts the cursor on its object, or near where it was when that is gone.
+// find puts the cursor on its object, or near where it was when that is gone. As
+// long as nobody has chosen one it is the first row, whichever that is.
 func (t *table[T]) find() {
+	if t.cursor == "" {
+		t.at = 0
+		return
+	}
 	for place, i := range t.order {
-		if t.rows[i].key == t.cursor && t.cursor != "" {
+		if t.rows[i].key == t.cursor {
 			t.at = place
 			return
 		}
 	}
-	t.move(0)
+	t.at = max(min(t.at, len(t.order)-1), 0)
+	t.stick(t.key())
 }
 
-// move moves the cursor by rows and remembers the object under it.
+// move moves the cursor by rows and keeps it on the object there; all the way up it
+// follows the first row again.
 func (t *table[T]) move(by int) {
 	t.at = max(min(t.at+by, len(t.order)-1), 0)
-	if len(t.order) > 0 {
-		t.cursor = t.rows[t.order[t.at]].key
+	t.stick(t.key())
+	if by <= -far {
+		t.cursor = ""
 	}
 }
+
+// stick keeps the cursor on an object from now on; "" follows the first row.
+func (t *table[T]) stick(key string) { t.cursor = key }
+
+// held is the object that the cursor sticks to.
+func (t *table[T]) held() string { return t.cursor }
 
 // scroll keeps the cursor inside the height of the drawn rows.
 func (t *table[T]) scroll(height int) {
@@ -211,6 +227,7 @@ func (t *table[T]) filterText() string { return t.filter.source }
 // last back to the registry's own order.
 func (t *table[T]) cycleSort(now time.Time, width int) {
 	t.desc = false
+	t.stick(t.key())
 	widths := t.widths(width)
 	for t.sort++; t.sort < len(t.columns) && widths[t.sort] == 0; t.sort++ {
 	}
@@ -223,6 +240,7 @@ func (t *table[T]) cycleSort(now time.Time, width int) {
 func (t *table[T]) reverse(now time.Time) {
 	if t.sort >= 0 {
 		t.desc = !t.desc
+		t.stick(t.key())
 		t.arrange(now)
 	}
 }

@@ -117,8 +117,11 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	if d := now.Sub(t); d >= 0 {
+	switch d := now.Sub(t); {
+	case d >= time.Second:
 		return span(d)
+	case d >= 0:
+		return "0s"
 	}
 	return "in " + span(t.Sub(now))
 }
