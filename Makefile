@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 10s
+BENCH ?= registry
 BENCHCOUNT ?= 5
 DEMO_DIR ?= .run/demo
 
@@ -53,8 +54,12 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: setup ## run every Go benchmark BENCHCOUNT (5) times and describe the machine
-	@scripts/bench.sh $(BENCHCOUNT)
+bench: setup ## measure: BENCH=registry [QUICK=1] [OUT=FILE], or BENCH=go [BENCHCOUNT=5] for every Go benchmark
+ifeq ($(BENCH),go)
+	@scripts/bench.sh go $(BENCHCOUNT)
+else
+	@QUICK="$(QUICK)" OUT="$(OUT)" scripts/bench.sh $(BENCH)
+endif
 
 .PHONY: doc
 doc: ## list every package with the question it answers

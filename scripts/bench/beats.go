@@ -78,15 +78,15 @@ func beating(ctx context.Context, s *site) (func() map[string]float64, error) {
 			ticker := time.NewTicker(workers * beatEvery / time.Duration(len(d.replicas)))
 			defer ticker.Stop()
 			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticker.C:
-				}
 				if err := d.beat(ctx); err == nil {
 					sent.Add(1)
 				} else if ctx.Err() == nil {
 					failed.Add(1)
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
 				}
 			}
 		})

@@ -295,7 +295,7 @@ func (b *bench) river() (all []experiment) {
 // planOf says how long the run takes: a quick one under three minutes.
 func planOf(quick bool) plan {
 	if quick {
-		return plan{rounds: 3, window: window{100 * time.Millisecond, 600 * time.Millisecond}, warmUp: 200 * time.Millisecond}
+		return plan{rounds: 3, window: window{80 * time.Millisecond, 420 * time.Millisecond}, warmUp: 150 * time.Millisecond}
 	}
 	return plan{rounds: 5, window: window{400 * time.Millisecond, 3 * time.Second}, warmUp: time.Second}
 }
