@@ -32,6 +32,11 @@ ALTER ROLE aip_migrate SET search_path = pg_catalog, aip, pg_temp;
 ALTER ROLE aip_migrate SET lock_timeout = '10s';
 ALTER ROLE aip_migrate SET timezone = 'UTC';
 
+-- A publication fills tables in one transaction; the checks of its foreign keys are planned
+-- once a session, perhaps while a table was empty. Without this they would read each table
+-- from end to end for every row.
+ALTER ROLE aip_control SET enable_seqscan = off;
+ALTER ROLE aip_control SET jit = off;
 ALTER ROLE aip_control SET search_path = pg_catalog, aip, pg_temp;
 ALTER ROLE aip_control SET timezone = 'UTC';
 ALTER ROLE aip_control SET default_transaction_isolation = 'read committed';

@@ -138,3 +138,33 @@ func cancelled(t *testing.T) context.Context {
 	cancel()
 	return ctx
 }
+
+// TestRoles_G20_SettingsBelongToTheRole: what bounds and plans a session does not
+// depend on what the client says when it connects, since a pooler would lose it.
+func TestRoles_G20_SettingsBelongToTheRole(t *testing.T) {
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	for role, settings := range map[string]map[string]string{
+		"aip_data": {
+			"plan_cache_mode": "force_generic_plan", "enable_bitmapscan": "off", "enable_seqscan": "off", "jit": "off",
+			"statement_timeout": "5s", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s",
+		},
+		"aip_lifecycle": {"plan_cache_mode": "force_generic_plan", "statement_timeout": "5s", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "5s"},
+		"aip_control":   {"enable_seqscan": "off", "statement_timeout": "2min", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "30s"},
+		"aip_readonly":  {"default_transaction_read_only": "on", "statement_timeout": "30s", "lock_timeout": "2s", "idle_in_transaction_session_timeout": "15s"},
+	} {
+		conn, err := pgx.Connect(t.Context(), url(t, d.name, role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings["search_path"], settings["TimeZone"], settings["transaction_isolation"] = "pg_catalog, aip, pg_temp", "UTC", "read committed"
+		for name, want := range settings {
+			var have string
+			if err := conn.QueryRow(t.Context(), "SELECT current_setting($1)", name).Scan(&have); err != nil || have != want {
+				t.Errorf("%s has %s = %q, want %q (%v)", role, name, have, want, err)
+			}
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
