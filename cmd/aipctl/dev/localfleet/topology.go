@@ -6,7 +6,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aipfleet/aipfleet/examples/ticketdesk"
-	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
 // The tenants of the example fleet.
@@ -100,13 +99,3 @@ func fleetReplica(h Host, did string) map[string]any {
 
 // Capacity of every host, in actions at once.
 const Capacity = 8
-
-// hostOf finds a host by its replica.
-func hostOf(all []Host, replica string) (Host, error) {
-	for _, h := range all {
-		if h.Replica == replica {
-			return h, nil
-		}
-	}
-	return Host{}, fleet.Errorf(fleet.NotFound, "dev.host", "the fleet has no host %s", replica)
-}
