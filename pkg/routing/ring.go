@@ -3,6 +3,7 @@ package routing
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
@@ -68,16 +69,17 @@ func DrawOrder(point int64, versions []Weighted) []fleet.VersionID {
 }
 
 func drawOne(point int64, rest []Weighted) int {
-	var total int64
+	var total uint64
 	for _, v := range rest {
-		total += int64(v.Weight)
+		total += uint64(v.Weight)
 	}
-	mark := point * total / RingSize
+	high, low := bits.Mul64(uint64(point), total) // two large weights would overflow one word
+	mark, _ := bits.Div64(high, low, RingSize)
 	for i, v := range rest {
-		if mark < int64(v.Weight) {
+		if mark < uint64(v.Weight) {
 			return i
 		}
-		mark -= int64(v.Weight)
+		mark -= uint64(v.Weight)
 	}
 	return len(rest) - 1
 }

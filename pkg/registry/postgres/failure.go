@@ -46,6 +46,9 @@ func serverRefused(e *fleet.Error, pg *pgconn.PgError) *fleet.Error {
 	case "40", "55":
 		e.Kind = fleet.Contended
 		return e.Because("others hold the rows (%s)", pg.Code).Advise("try again")
+	case "22": // out of range, or text that cannot be stored
+		e.Kind = fleet.Invalid
+		return e.Because("a value cannot be stored (%s)", pg.Code).Advise("numbers go to 2^63-1, text has no zero character")
 	case "57", "53", "08":
 		return e.Because("the database is overloaded, restarting or cut the statement short (%s)", pg.Code).Advise("try again")
 	}

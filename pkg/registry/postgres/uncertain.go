@@ -75,6 +75,9 @@ func (r *Registry) Note(ctx context.Context, key registry.ReconciliationKey, pro
 	if state != fleet.ReconcileOpen && state != fleet.ReconcileOperator {
 		return fleet.Invalidf("reconcile.state", "a probe leaves a record open or for an operator, not %q", fleet.Printable(string(state), 32))
 	}
+	if key.Fence > maxBigint {
+		return certain(key, pgx.ErrNoRows)
+	}
 	p, err := r.uncertainPool()
 	if err != nil {
 		return err
@@ -101,6 +104,9 @@ func (r *Registry) Note(ctx context.Context, key registry.ReconciliationKey, pro
 func (r *Registry) Decide(ctx context.Context, key registry.ReconciliationKey, d registry.Decision) (fleet.Reconciliation, error) {
 	if err := d.Wrong(); err != nil {
 		return fleet.Reconciliation{}, err
+	}
+	if key.Fence > maxBigint {
+		return fleet.Reconciliation{}, certain(key, pgx.ErrNoRows)
 	}
 	p, err := r.uncertainPool()
 	if err != nil {
