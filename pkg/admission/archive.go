@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -30,17 +31,19 @@ type indexEntry struct {
 	Path   string       `json:"path"`
 	Size   int64        `json:"size"`
 	Digest fleet.Digest `json:"digest"`
+	SHA512 string       `json:"sha512,omitempty"` // of the artifact, in hex, for evidence that names it so
 }
 
-// index is the canonical listing of the package.
-func (p *Package) index() []byte {
+// index is the canonical listing of the package with the given files.
+func (p *Package) index(files map[string][]byte) []byte {
+	a := p.artifact
 	list := packageIndex{
 		Format:   indexFormat,
-		Artifact: indexEntry{Path: p.release.Artifact.Path, Size: p.artifact.size, Digest: p.artifact.digest},
+		Artifact: indexEntry{Path: p.release.Artifact.Path, Size: a.size, Digest: a.digest, SHA512: a.sha512},
 		Files:    []indexEntry{},
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		data := p.files[name]
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		data := files[name]
 		list.Files = append(list.Files, indexEntry{Path: name, Size: int64(len(data)), Digest: fleet.DigestBytes(data)})
 	}
 	canonical, err := envelope.CanonicalOf(list)
@@ -56,8 +59,29 @@ func (p *Package) index() []byte {
 // can be decided again (G35).
 func (p *Package) Archive() []byte { return slices.Clone(p.archive) }
 
+// ApprovalDigest is the digest that the package has without its approvals, which
+// are part of the package and cannot name its final digest.
+func (p *Package) ApprovalDigest() fleet.Digest {
+	files := maps.Clone(p.files)
+	maps.DeleteFunc(files, func(name string, _ []byte) bool {
+		return strings.HasPrefix(name, EvidenceDir+"/") && slotOf(name) == SlotApproval
+	})
+	archive, err := p.pack(files)
+	if err != nil { // the package itself was written, so a part of it can be
+		return fleet.Digest{}
+	}
+	return fleet.DigestBytes(archive)
+}
+
 // seal writes the archive and takes its digest.
-func (p *Package) seal() error {
+func (p *Package) seal() (err error) {
+	p.archive, err = p.pack(p.files)
+	p.digest = fleet.DigestBytes(p.archive)
+	return err
+}
+
+// pack writes an archive of the given files.
+func (p *Package) pack(files map[string][]byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	write := func(name string, data []byte) error {
@@ -67,20 +91,18 @@ func (p *Package) seal() error {
 		_, err := w.Write(data)
 		return err
 	}
-	if err := write(indexFile, p.index()); err != nil {
-		return err
+	if err := write(indexFile, p.index(files)); err != nil {
+		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		if err := write(name, p.files[name]); err != nil {
-			return err
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := write(name, files[name]); err != nil {
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return nil, err
 	}
-	p.archive = out.Bytes()
-	p.digest = fleet.DigestBytes(p.archive)
-	return nil
+	return out.Bytes(), nil
 }
 
 // ReadArchive reads what Archive wrote, and nothing that differs from it in a
@@ -88,21 +110,21 @@ func (p *Package) seal() error {
 // absent; everything else is checked as in ReadPackage.
 func ReadArchive(data []byte, limits Limits) (*Package, []Finding) {
 	const satisfy = "export the package again from the registry"
-	var found findings
+	found := findings{without: limits.without}
 	p := &Package{limits: limits.tightened(), files: map[string][]byte{}}
 	index, err := p.untar(data)
 	if err != nil {
 		found.addError("package.archive", "archive", satisfy, err)
-		return nil, found
+		return nil, found.list
 	}
 	p.parse(&found)
-	if len(found) > 0 {
-		return nil, found
+	if len(found.list) > 0 {
+		return nil, found.list
 	}
-	p.artifact = artifact{spec: p.release.Artifact, digest: index.Artifact.Digest, size: index.Artifact.Size}
+	p.artifact = artifact{spec: p.release.Artifact, digest: index.Artifact.Digest, sha512: index.Artifact.SHA512, size: index.Artifact.Size}
 	if err := p.seal(); err != nil || !bytes.Equal(p.archive, data) {
 		found.add("package.archive", indexFile, satisfy, "the archive is not written as the fleet writes it, or its index does not list its files")
-		return nil, found
+		return nil, found.list
 	}
 	return p, nil
 }

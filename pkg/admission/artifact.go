@@ -3,6 +3,7 @@ package admission
 import (
 	"archive/tar"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ type artifact struct {
 	files  []artifactFile
 	single bool
 	digest fleet.Digest
-	size   int64 // of all files
+	sha512 string // in hex
+	size   int64  // of all files
 }
 
 // Extracted says where verified bytes were put.
@@ -56,7 +58,7 @@ func (p *Package) ExtractArtifact(dir string, want fleet.Digest) (Extracted, err
 		return Extracted{}, fleet.Errorf(fleet.NotFound, "artifact.absent", "the package directory cannot be opened").Caused(err)
 	}
 	defer root.Close()
-	got, err := p.artifact.copyTo(root, dir)
+	got, _, err := p.artifact.copyTo(root, dir)
 	if err == nil && got != want {
 		err = fleet.Errorf(fleet.NotAdmitted, "artifact.digest", "the artifact is not the admitted one").
 			Because("its digest is %s, admitted is %s", got, want).Advise("install the package that was admitted")
@@ -87,27 +89,33 @@ func emptyDir(dir string) error {
 }
 
 // copyTo streams every file through the digest, and into dir unless dir is "".
-func (a artifact) copyTo(root *os.Root, dir string) (fleet.Digest, error) {
-	sum := sha256.New()
+func (a artifact) copyTo(root *os.Root, dir string) (digest fleet.Digest, longer string, err error) {
+	sum, sum512 := sha256.New(), sha512.New()
+	both := io.MultiWriter(sum, sum512)
 	if a.single {
-		if err := copyFile(root, a.files[0], sum, dir, true); err != nil {
-			return fleet.Digest{}, err
-		}
-		return hashDigest(sum)
+		err = copyFile(root, a.files[0], both, dir, true)
+	} else {
+		err = a.copyFiles(root, both, dir)
 	}
+	if err != nil {
+		return fleet.Digest{}, "", err
+	}
+	digest, err = hashDigest(sum)
+	return digest, hex.EncodeToString(sum512.Sum(nil)), err
+}
+
+// copyFiles writes the deterministic tar of a directory artifact to sum.
+func (a artifact) copyFiles(root *os.Root, sum io.Writer, dir string) error {
 	archive := tar.NewWriter(sum)
 	for _, f := range a.files {
 		if err := archive.WriteHeader(tarHeader(f.name, f.size, f.exec)); err != nil {
-			return fleet.Digest{}, fmt.Errorf("artifact file %s: %w", f.name, err)
+			return fmt.Errorf("artifact file %s: %w", f.name, err)
 		}
 		if err := copyFile(root, f, archive, dir, f.exec || f.name == a.spec.Entrypoint); err != nil {
-			return fleet.Digest{}, err
+			return err
 		}
 	}
-	if err := archive.Close(); err != nil {
-		return fleet.Digest{}, err
-	}
-	return hashDigest(sum)
+	return archive.Close()
 }
 
 func tarHeader(name string, size int64, exec bool) *tar.Header {

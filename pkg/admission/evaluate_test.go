@@ -9,38 +9,58 @@ import (
 	"testing"
 
 	"github.com/aipfleet/aipfleet/pkg/admission"
-	"github.com/aipfleet/aipfleet/pkg/admission/sigstore"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
 func TestEvaluate_G35_TheStoredArchiveDecidesTheSame(t *testing.T) {
+	for name, make := range map[string]func(testing.TB) *bench{"keys": newBench, "certificates": newCloudBench} {
+		t.Run(name, func(t *testing.T) {
+			b := make(t)
+			b.known.Type = &fleet.ConnectorType{ID: b.pkg().Release().Type.ID, Name: "desk", Owner: "desk-team", Enabled: true}
+			b.known.Versions = []fleet.ConnectorVersion{{Version: "0.9.0", ReleaseSequence: 2}}
+			b.revocations = b.list(5, registry.RevocationEntry{Kind: registry.RevokeSigner, Value: "stranger", Reason: "lost"})
+			verified, found := b.evaluate()
+			if len(found) > 0 {
+				t.Fatal(found)
+			}
+			set, err := verified.ChangeSet("a", "r")
+			must(t, err)
+			stored, found := admission.ReadArchive(set.Admission.Package, admission.Limits{})
+			if len(found) > 0 {
+				t.Fatal(found)
+			}
+			var report admission.Report
+			must(t, json.Unmarshal(set.Admission.Findings, &report))
+			_, again := b.evaluator.Judge(admission.Request{
+				Package: stored, Policy: b.parsePolicy(), TrustRevision: report.TrustRevision, Revocations: b.revocations,
+				At: report.EvaluatedAt, Known: report.Known(stored.Release().Type.ID),
+			})
+			if string(again.JSON()) != string(set.Admission.Findings) {
+				t.Errorf("two reports of one decision:\n%s\n%s", set.Admission.Findings, again.JSON())
+			}
+		})
+	}
+}
+
+// TestEvaluate_G35_ARefusalIsReportedTheSameTwice: also a decision against is a
+// function of its inputs.
+func TestEvaluate_G35_ARefusalIsReportedTheSameTwice(t *testing.T) {
 	b := newBench(t)
-	verified, found := b.evaluate()
-	if len(found) > 0 {
-		t.Fatal(found)
-	}
-	set, err := verified.ChangeSet("a", "r")
-	must(t, err)
-	stored, found := admission.ReadArchive(set.Admission.Package, admission.Limits{})
-	if len(found) > 0 {
-		t.Fatal(found)
-	}
-	again, found := admission.Evaluator{Bundles: sigstore.Keyed{}}.Evaluate(admission.Request{
-		Package: stored, Policy: b.parsePolicy(), TrustRevision: 4, At: set.Admission.EvaluatedAt,
-	})
-	if len(found) > 0 {
-		t.Fatalf("the stored package is refused: %v", found)
-	}
-	first, _ := json.Marshal(verified.Report())
-	second, _ := json.Marshal(again.Report())
-	if string(first) != string(second) || string(first) != string(set.Admission.Findings) {
-		t.Errorf("two reports of one decision:\n%s\n%s", first, second)
+	b.remove("conformance")
+	b.scanned(strings.Replace(grypeReport, "Low", "Critical", 1))
+	b.settle()
+	_, first := b.evaluator.Judge(b.request(b.pkg()))
+	_, second := b.evaluator.Judge(b.request(b.pkg()))
+	if string(first.JSON()) != string(second.JSON()) || len(first.Findings) == 0 || len(first.Documents) == 0 {
+		t.Errorf("%s\n%s", first.JSON(), second.JSON())
 	}
 }
 
 func TestEvaluate_G33_ReportsEveryFindingAtOnceInOneOrder(t *testing.T) {
 	b := newBench(t)
-	must(t, os.Remove(filepath.Join(b.dir, "evidence/sbom.sigstore.json")))
+	b.remove("sbom")
+	b.touched["vulnerability"] = true
 	b.replace("artifact/desk-mcp", "desk", "dusk")
 	b.replace("manifest.json", `"adapter": "mcp"`, `"adapter": "shell"`)
 	b.known.Versions = []fleet.ConnectorVersion{{Version: "1.0.0", ReleaseSequence: 7}}
@@ -49,6 +69,8 @@ func TestEvaluate_G33_ReportsEveryFindingAtOnceInOneOrder(t *testing.T) {
 	want := []string{
 		"release.sequence_replayed", "release.version_taken",
 		"evidence.signature.subject_mismatch", "evidence.provenance.subject_mismatch", "evidence.sbom.missing",
+		"evidence.vulnerability.subject_mismatch", "evidence.conformance.subject_mismatch", "evidence.conformance.subject_mismatch",
+		"evidence.approval.subject_mismatch", "evidence.approval.subject_mismatch",
 		"manifest.unbound", "release.unbound", "manifest.adapter_unknown",
 	}
 	if got := codes(first); !slices.Equal(got, want) {
@@ -71,12 +93,10 @@ func TestEvaluate_G33_TheSamePackageAgainIsNoNews(t *testing.T) {
 
 func TestEvaluate_G33_ProvenanceCanBindWhatABareSignatureDoesNot(t *testing.T) {
 	b := newBench(t)
-	b.rule("signature")["signers"] = []any{"build"}
-	delete(b.policy, "distinct_signers")
-	b.write("signature", b.message("build"))
+	b.bare()
 	made, err := json.Marshal(b.pkg().Byproducts())
 	must(t, err)
-	bound := strings.Replace(provenance, `"metadata"`, `"byproducts": `+string(made)+`, "metadata"`, 1)
+	bound := strings.Replace(b.provenance(), `"metadata"`, `"byproducts": `+string(made)+`, "metadata"`, 1)
 	b.write("provenance", b.sign("build", b.statement(admission.PredicateProvenance, bound)))
 	if _, found := b.evaluate(); len(found) > 0 {
 		t.Errorf("a bound package is refused: %v", found)
@@ -90,7 +110,7 @@ func TestEvaluate_G33_ProvenanceCanBindWhatABareSignatureDoesNot(t *testing.T) {
 func TestEvaluate_G33_StatementV01WhereThePolicySaysSo(t *testing.T) {
 	b := newBench(t)
 	b.policy["statement_types"] = []any{admission.StatementV1, admission.StatementV01}
-	resigned("provenance", "build", "Statement/v1", "Statement/v0.1")(b)
+	bent("provenance", "build", "Statement/v1", "Statement/v0.1")(b)
 	if _, found := b.evaluate(); len(found) > 0 {
 		t.Errorf("refused: %v", found)
 	}
@@ -98,7 +118,7 @@ func TestEvaluate_G33_StatementV01WhereThePolicySaysSo(t *testing.T) {
 
 func TestEvaluate_G33_CycloneDX(t *testing.T) {
 	bom := func(b *bench, component string) string {
-		return `{"bomFormat":"CycloneDX","specVersion":"1.6","metadata":{"timestamp":"2026-05-31T12:00:00Z","component":{"type":"application","name":"desk",
+		return `{"bomFormat":"CycloneDX","specVersion":"1.6","metadata":{"timestamp":"` + b.stamp(-24) + `","component":{"type":"application","name":"desk",
 		 "hashes":[{"alg":"SHA-256","content":"` + b.artifact.Hex() + `"}]}},"components":[` + component + `]}`
 	}
 	cases := map[string]struct{ component, want string }{
@@ -140,11 +160,33 @@ func TestEvaluate_G33_DeploymentIsOfThisRelease(t *testing.T) {
 
 func TestPolicy_G33_RefusesWhatWouldWeakenIt(t *testing.T) {
 	cases := map[string]func(b *bench){
-		"no signature slot":    func(b *bench) { delete(b.policy["slots"].(map[string]any), "signature") },
-		"unknown member":       func(b *bench) { b.policy["warn_only"] = true },
-		"unknown slot":         func(b *bench) { b.policy["slots"].(map[string]any)["hope"] = map[string]any{} },
-		"slot without signers": func(b *bench) { b.rule("sbom")["signers"] = []any{} },
-		"signer without key":   func(b *bench) { b.rule("sbom")["signers"] = []any{"ghost"} },
+		"identity of nobody's root": func(b *bench) {
+			b.policy["identities"] = []any{object{"id": "x", "root": "none", "issuer": "https://i", "subject": "https://s/a"}}
+		},
+		"identity by a pattern":             func(b *bench) { b.identity("https://ci.example/*/release.yml") },
+		"identity of a whole host":          func(b *bench) { b.identity("https://ci.example/*") },
+		"identity of any mailbox":           func(b *bench) { b.identity("*@example.com") },
+		"identity by a prefix of a mailbox": func(b *bench) { b.identity("release*") },
+		"identity with the id of a key": func(b *bench) {
+			b.identity("https://ci.example/a")
+			b.policy["identities"].([]any)[0].(object)["id"] = "release"
+		},
+		"key of nobody's root": func(b *bench) { b.key("build")["root"] = "none" },
+		"key for ever under max_validity": func(b *bench) {
+			b.policy["max_validity"] = "100h"
+		},
+		"vulnerabilities without a bill":    func(b *bench) { delete(b.policy["slots"].(object), "sbom") },
+		"no severity that refuses":          func(b *bench) { b.rule("vulnerability")["refuse"] = "none" },
+		"answers by nobody known":           func(b *bench) { b.rule("vulnerability")["vex_signers"] = []any{"ghost"} },
+		"conformance that requires nothing": func(b *bench) { b.rule("conformance")["required"] = []any{} },
+		"more approvals than approvers":     func(b *bench) { b.rule("approval")["count"] = 4 },
+		"sha1 as a subject digest":          func(b *bench) { b.rule("provenance")["subject_digests"] = []any{"sha1"} },
+		"revocation by nobody":              func(b *bench) { b.policy["revocation"] = object{"signers": []any{}} },
+		"no signature slot":                 func(b *bench) { delete(b.policy["slots"].(map[string]any), "signature") },
+		"unknown member":                    func(b *bench) { b.policy["warn_only"] = true },
+		"unknown slot":                      func(b *bench) { b.policy["slots"].(map[string]any)["hope"] = map[string]any{} },
+		"slot without signers":              func(b *bench) { b.rule("sbom")["signers"] = []any{} },
+		"signer without key":                func(b *bench) { b.rule("sbom")["signers"] = []any{"ghost"} },
 		"pattern for repository": func(b *bench) {
 			b.rule("provenance")["sources"].([]any)[0].(map[string]any)["repository"] = "https://git.example/*"
 		},
@@ -170,6 +212,12 @@ func TestPolicy_G33_RefusesWhatWouldWeakenIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// identity puts one into the policy, under a root that exists.
+func (b *bench) identity(subject string) {
+	b.policy["roots"] = []any{object{"id": "cloud", "trusted_root": object{}}}
+	b.policy["identities"] = []any{object{"id": "x", "root": "cloud", "issuer": "https://i", "subject": subject}}
 }
 
 func TestLicence_G33_Expressions(t *testing.T) {

@@ -55,75 +55,115 @@ type Source struct {
 // evaluateProvenance asks: built by a builder this signer may speak for, from an
 // allowed source, with nothing of unknown meaning?
 func (e *evaluation) evaluateProvenance(d document) {
-	var p Provenance
-	if !e.decodePredicate(d, &p) {
+	var b build
+	var ok bool
+	if d.statement.PredicateType == PredicateProvenance02 {
+		b, ok = e.readProvenance02(d)
+	} else {
+		b, ok = e.readProvenance(d)
+	}
+	if !ok {
 		return
 	}
 	rule := *e.policy.doc.Slots.Provenance
-	e.checkBuilder(d, rule, p.RunDetails.Builder.ID)
-	e.checkParameters(d, rule, p.BuildDefinition.ExternalParameters)
-	e.checkSource(d, rule, p)
+	e.checkBuilder(d, rule, b)
+	e.checkParameters(d, rule, b)
+	e.checkSource(d, rule, b)
+	e.checkAge(d, b.finishedPlace, b.finished)
+}
+
+// build is what both versions of SLSA provenance come down to.
+type build struct {
+	builder, builderPlace      string
+	parameters                 []string // that are not known beforehand
+	parametersPlace            string
+	source                     Source
+	stated                     bool // exactly one source is
+	sourcePlace, finishedPlace string
+	finished                   time.Time
+	resolved                   []ResourceDescriptor
+}
+
+func (e *evaluation) readProvenance(d document) (build, bool) {
+	var p Provenance
+	if !e.decodePredicate(d, &p) {
+		return build{}, false
+	}
+	b := build{
+		builder: p.RunDetails.Builder.ID, builderPlace: "predicate.runDetails.builder.id",
+		parametersPlace: "predicate.buildDefinition.externalParameters", sourcePlace: "predicate.buildDefinition.externalParameters",
+		finished: p.RunDetails.Metadata.FinishedOn, finishedPlace: "predicate.runDetails.metadata.finishedOn",
+		resolved: p.BuildDefinition.ResolvedDependencies,
+	}
+	b.source, b.stated = readSource(p.BuildDefinition.ExternalParameters)
+	for _, name := range slices.Sorted(maps.Keys(p.BuildDefinition.ExternalParameters)) {
+		if name != "source" && name != "workflow" {
+			b.parameters = append(b.parameters, name)
+		}
+	}
 	for _, made := range p.RunDetails.Byproducts {
 		if made.Name != ManifestFile && made.Name != ReleaseFile {
 			continue
 		}
-		got, err := fleet.ParseDigest("sha256:" + made.Digest["sha256"])
+		got, err := fleet.ParseDigest("sha256:" + made.Digest[digestSHA256])
 		if err != nil {
 			e.at(&d, "byproduct_digest", "predicate.runDetails.byproducts", "give "+made.Name+" a sha256 digest", "%s has none", made.Name)
 			continue
 		}
 		e.stated(d, "predicate.runDetails.byproducts", made.Name, got)
 	}
-	e.checkAge(d, "predicate.runDetails.metadata.finishedOn", p.RunDetails.Metadata.FinishedOn)
+	return b, true
 }
 
-func (e *evaluation) checkBuilder(d document, rule ProvenanceRule, id string) {
-	const place = "predicate.runDetails.builder.id"
+func (e *evaluation) checkBuilder(d document, rule ProvenanceRule, b build) {
 	var allowed []string
-	for _, b := range rule.Builders {
-		if b.Signer == d.key.ID {
-			allowed = append(allowed, b.BuilderID)
+	for _, r := range rule.Builders {
+		if r.Signer == d.signer {
+			allowed = append(allowed, r.BuilderID)
 		}
 	}
 	satisfy := "build with one of: " + strings.Join(allowed, ", ")
 	if len(allowed) == 0 {
-		satisfy = "sign with a key that the trust policy pairs with a builder"
+		satisfy = "sign as somebody that the trust policy pairs with a builder"
 	}
 	switch {
-	case id == "":
-		e.at(&d, "builder_missing", place, satisfy, "the provenance names no builder")
-	case !slices.Contains(allowed, id):
-		e.at(&d, "builder_not_allowed", place, satisfy, "key %s may not speak for builder %q", d.key.ID, id)
+	case b.builder == "":
+		e.at(&d, "builder_missing", b.builderPlace, satisfy, "the provenance names no builder")
+	case !slices.Contains(allowed, b.builder):
+		e.at(&d, "builder_not_allowed", b.builderPlace, satisfy, "%s may not speak for builder %q", d.signer, b.builder)
 	}
 }
 
 // checkParameters refuses inputs whose meaning nobody evaluated.
-func (e *evaluation) checkParameters(d document, rule ProvenanceRule, parameters map[string]json.RawMessage) {
-	known := append([]string{"source", "workflow"}, rule.ExternalParameters...)
-	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		if !slices.Contains(known, name) {
-			e.at(&d, "external_parameter_unknown", "predicate.buildDefinition.externalParameters."+name,
+func (e *evaluation) checkParameters(d document, rule ProvenanceRule, b build) {
+	for _, name := range b.parameters {
+		if !slices.Contains(rule.ExternalParameters, name) {
+			e.at(&d, "external_parameter_unknown", b.parametersPlace+"."+name,
 				"leave it out of the build, or list it in external_parameters of the trust policy", "external parameter %q is not known", name)
 		}
 	}
 }
 
-func (e *evaluation) checkSource(d document, rule ProvenanceRule, p Provenance) {
-	const place = "predicate.buildDefinition.externalParameters"
-	source, ok := readSource(p.BuildDefinition.ExternalParameters)
-	if !ok {
-		e.at(&d, "source_missing", place, "state {repository, ref} in exactly one of source and workflow", "the provenance does not state one source")
+func (e *evaluation) checkSource(d document, rule ProvenanceRule, b build) {
+	if !b.stated {
+		e.at(&d, "source_missing", b.sourcePlace, "state {repository, ref} in exactly one of source and workflow", "the provenance does not state one source")
 		return
 	}
-	if !slices.ContainsFunc(rule.Sources, func(s SourceRule) bool { return s.allows(source) }) {
-		e.at(&d, "source_not_allowed", place, "build from "+describeSources(rule.Sources), "it was built from %s at %s", source.Repository, source.Ref)
+	if !slices.ContainsFunc(rule.Sources, func(s SourceRule) bool { return s.allows(b.source) }) {
+		e.at(&d, "source_not_allowed", b.sourcePlace, "build from "+describeSources(rule.Sources), "it was built from %s at %s", b.source.Repository, b.source.Ref)
 	}
-	for _, dep := range p.BuildDefinition.ResolvedDependencies {
-		repository, ref, hasRef := strings.Cut(strings.TrimPrefix(dep.URI, "git+"), "@")
-		if repository == strings.TrimPrefix(source.Repository, "git+") && hasRef && ref != source.Ref {
-			e.at(&d, "source_disagrees", "predicate.buildDefinition.resolvedDependencies", "let the resolved source be the stated one", "the resolved source is at %s", ref)
+	for _, dep := range b.resolved {
+		from, hasRef := sourceOf(dep.URI)
+		if from.Repository == strings.TrimPrefix(b.source.Repository, "git+") && hasRef && from.Ref != b.source.Ref {
+			e.at(&d, "source_disagrees", b.sourcePlace, "let the resolved source be the stated one", "the resolved source is at %s", from.Ref)
 		}
 	}
+}
+
+// sourceOf reads "git+REPOSITORY@REF".
+func sourceOf(uri string) (Source, bool) {
+	repository, ref, hasRef := strings.Cut(strings.TrimPrefix(uri, "git+"), "@")
+	return Source{Repository: repository, Ref: ref}, hasRef
 }
 
 // readSource takes the source from the one parameter that states it.

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aipfleet/aipfleet/pkg/envelope"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
 // Predicate types of software bills of materials.
@@ -54,6 +57,17 @@ func (e *evaluation) evaluateSBOM(d document) {
 	}
 	e.checkLicences(d, b)
 	e.checkAge(d, "predicate", b.made)
+	e.sboms = append(e.sboms, fleet.DigestBytes(d.statement.Predicate))
+}
+
+// PredicateDigest is how scans name the bill of materials they looked at: the
+// digest of the predicate's bytes inside the signed statement.
+func PredicateDigest(payload []byte) (fleet.Digest, error) {
+	var s statement
+	if err := envelope.DecodeStrict(payload, strict(), &s); err != nil {
+		return fleet.Digest{}, fleet.Invalidf("attest.statement", "the payload is not an in-toto statement").Caused(err)
+	}
+	return fleet.DigestBytes(s.Predicate), nil
 }
 
 func (e *evaluation) checkLicences(d document, b bill) {

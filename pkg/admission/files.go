@@ -173,15 +173,15 @@ func (p *Package) readArtifact(root *os.Root, files []listed, found *findings) {
 		a.size += f.size
 	}
 	a.checkShape(found)
-	if len(*found) > 0 {
+	if len(found.list) > 0 {
 		return
 	}
-	digest, err := a.copyTo(root, "")
+	digest, longer, err := a.copyTo(root, "")
 	if err != nil {
 		found.addError("artifact.unreadable", spec.Path, "make the artifact readable and leave it alone while it is read", err)
 		return
 	}
-	a.digest = digest
+	a.digest, a.sha512 = digest, longer
 	p.artifact = a
 }
 

@@ -20,11 +20,14 @@ func (e *evaluation) checkRelease() {
 	}
 	e.checkOwner()
 	e.checkKnownType()
-	e.repeated = slices.ContainsFunc(e.known.Versions, func(v fleet.ConnectorVersion) bool {
-		return v.Attestation.PackageDigest == e.pkg.Digest()
-	})
-	if !e.repeated {
+	if e.repeated = e.admittedBefore(); !e.repeated {
 		e.checkSequence()
+		return
+	}
+	for _, v := range e.known.Versions {
+		if v.Attestation.PackageDigest == e.pkg.Digest() && v.Status == fleet.VersionRevoked {
+			e.found.add("release.version_revoked", ReleaseFile+"#version_id", "release anew; revoking is final", "this very package was admitted as version %s and revoked", v.Version)
+		}
 	}
 }
 
@@ -54,11 +57,12 @@ func (e *evaluation) checkKnownType() {
 }
 
 // checkSequence refuses an older genuine release, and one that reuses what an
-// admitted version is known by.
+// admitted version is known by. Approvers may name an older one as a rollback; its
+// version text, id and artifact are new all the same.
 func (e *evaluation) checkSequence() {
 	r := e.pkg.release
 	for _, v := range e.known.Versions {
-		if r.Sequence <= v.ReleaseSequence {
+		if r.Sequence == v.ReleaseSequence || r.Sequence < v.ReleaseSequence && !e.rollbackApproved() {
 			e.found.add("release.sequence_replayed", ReleaseFile+"#release_sequence", fmt.Sprintf("release with a sequence above %d", v.ReleaseSequence),
 				"sequence %d is not above %d of version %s", r.Sequence, v.ReleaseSequence, v.Version)
 		}

@@ -15,12 +15,13 @@ import (
 )
 
 // Key is one public key that the trust policy knows, with the window in which a
-// signature by it counts. Without a trusted timestamp the time that must lie in
-// the window is that of the evaluation.
+// signature by it counts. The time that must lie in the window is when somebody
+// trusted saw the signature; without such an observer, that of the evaluation.
 type Key struct {
 	ID        string
 	NotBefore time.Time // zero: always
 	NotAfter  time.Time // first instant after the window; zero: for ever
+	Root      string    // id of the root whose logs and timestamps count; "" for none
 	public    crypto.PublicKey
 	hint      string
 }

@@ -11,6 +11,7 @@ type Limits struct {
 	ArtifactBytes int64 // the artifact, all its files
 	ArtifactFiles int   // files of a directory artifact
 	EvidenceFiles int
+	without       map[string]bool // checks that a broken reader lacks; only tests set it
 }
 
 // defaults are the bounds of every package.
@@ -38,6 +39,7 @@ func (l Limits) tightened() Limits {
 	tighten(&d.ArtifactBytes, l.ArtifactBytes)
 	tighten(&d.ArtifactFiles, l.ArtifactFiles)
 	tighten(&d.EvidenceFiles, l.EvidenceFiles)
+	d.without = l.without
 	return d
 }
 
@@ -53,6 +55,9 @@ const (
 	MaxReplicas  = 50_000
 	MaxBindings  = 100_000
 )
+
+// MaxLogEntries bounds the transparency log entries, and the timestamps, of one bundle.
+const MaxLogEntries = 32
 
 const (
 	maxPathBytes = 512

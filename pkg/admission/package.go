@@ -1,7 +1,7 @@
 package admission
 
 import (
-	"maps"
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -39,31 +39,31 @@ func OpenPackage(dir string, limits Limits) (*Package, error) {
 // wrong with it, and later steps run only after clean earlier ones. The package
 // is nil exactly when there are findings.
 func ReadPackage(dir string, limits Limits) (*Package, []Finding) {
-	var found findings
+	found := findings{without: limits.without}
 	limits = limits.tightened()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		found.addError("package.unreadable", dir, "give the directory that holds "+ReleaseFile, err)
-		return nil, found
+		return nil, found.list
 	}
 	defer root.Close()
 	names := listPackage(root, limits, &found)
-	if len(found) > 0 {
-		return nil, found
+	if len(found.list) > 0 {
+		return nil, found.list
 	}
 	p := &Package{dir: dir, limits: limits, files: readDocuments(root, names, limits, &found)}
-	if len(found) == 0 {
+	if len(found.list) == 0 {
 		p.parse(&found)
 	}
-	if len(found) == 0 {
+	if len(found.list) == 0 {
 		p.readArtifact(root, names, &found)
 	}
-	if len(found) > 0 {
-		return nil, found
+	if len(found.list) > 0 {
+		return nil, found.list
 	}
 	if err := p.seal(); err != nil {
 		found.addError("package.unreadable", ".", "report this", err)
-		return nil, found
+		return nil, found.list
 	}
 	return p, nil
 }
@@ -91,20 +91,33 @@ func (p *Package) ArtifactPath() string { return p.release.Artifact.Path }
 // are part of it.
 func (p *Package) Digest() fleet.Digest { return p.digest }
 
+// Planned refuses to go on with another package than the one that was looked at:
+// Kind Conflict, code admit.package_changed. The zero digest stands for no plan.
+func (p *Package) Planned(digest fleet.Digest) error {
+	if digest.IsZero() || digest == p.digest {
+		return nil
+	}
+	return fleet.Errorf(fleet.Conflict, "admit.package_changed", "the package is not the one that was planned").
+		Because("its digest is %s", p.digest)
+}
+
 // File returns a document of the package by its name in it, or false.
 func (p *Package) File(name string) ([]byte, bool) {
 	data, ok := p.files[name]
 	return data, ok
 }
 
-// Evidence returns the evidence files by name below evidence/, sorted.
+// Evidence returns the evidence files, by slot and then by number in it.
 func (p *Package) Evidence() []string {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+	for name := range p.files {
 		if strings.HasPrefix(name, EvidenceDir+"/") {
 			names = append(names, name)
 		}
 	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(strings.Compare(slotOf(a), slotOf(b)), cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
 	return names
 }
 

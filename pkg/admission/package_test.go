@@ -140,7 +140,7 @@ func TestPackage_G33_RefusesBeforeParsing(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

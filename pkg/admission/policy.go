@@ -32,12 +32,17 @@ type Policy struct {
 
 // policyDocument is the written form.
 type policyDocument struct {
-	Format          string        `json:"format"`
-	Keys            []keyDocument `json:"keys"`
-	Types           []TypeRule    `json:"types"`
-	Slots           SlotRules     `json:"slots"`
-	DistinctSigners [][]string    `json:"distinct_signers,omitempty"` // groups of slots that no two of may share a key
-	StatementTypes  []string      `json:"statement_types,omitempty"`  // default: v1 alone
+	Format          string          `json:"format"`
+	Serial          uint64          `json:"serial,omitempty"` // when given, every later policy needs a higher one
+	Keys            []keyDocument   `json:"keys,omitempty"`
+	Roots           []Root          `json:"roots,omitempty"`
+	Identities      []IdentityRule  `json:"identities,omitempty"`
+	Types           []TypeRule      `json:"types"`
+	Slots           SlotRules       `json:"slots"`
+	DistinctSigners [][]string      `json:"distinct_signers,omitempty"` // groups of slots that no two of may share a signer
+	StatementTypes  []string        `json:"statement_types,omitempty"`  // default: v1 alone
+	Revocation      *RevocationRule `json:"revocation,omitempty"`
+	MaxValidity     Duration        `json:"max_validity,omitzero"` // of a key's window and of a certificate; default unbounded
 }
 
 type keyDocument struct {
@@ -45,27 +50,34 @@ type keyDocument struct {
 	PublicKey string    `json:"public_key"`
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
+	Root      string    `json:"root,omitempty"` // whose logs and timestamps the key's signatures must carry
 }
 
 // TypeRule says who may release a connector type.
 type TypeRule struct {
 	Type    fleet.TypeID `json:"type"`
 	Owners  []string     `json:"owners"`  // exact
-	Signers []string     `json:"signers"` // key ids whose evidence counts for this type
+	Signers []string     `json:"signers"` // ids of the keys and identities whose evidence counts for this type
 }
 
 // SlotRules holds the rule of each evidence slot. A slot without a rule must be empty.
 type SlotRules struct {
-	Signature  *SignatureRule  `json:"signature,omitempty"`
-	Provenance *ProvenanceRule `json:"provenance,omitempty"`
-	SBOM       *SBOMRule       `json:"sbom,omitempty"`
+	Signature     *SignatureRule     `json:"signature,omitempty"`
+	Provenance    *ProvenanceRule    `json:"provenance,omitempty"`
+	SBOM          *SBOMRule          `json:"sbom,omitempty"`
+	Vulnerability *VulnerabilityRule `json:"vulnerability,omitempty"`
+	Conformance   *ConformanceRule   `json:"conformance,omitempty"`
+	Approval      *ApprovalRule      `json:"approval,omitempty"`
 }
 
 // SlotRule is what every slot's rule has.
 type SlotRule struct {
-	Signers []string `json:"signers"`          // key ids
-	Count   int      `json:"count,omitempty"`  // documents by as many different keys; default 1
-	MaxAge  Duration `json:"max_age,omitzero"` // of the time the document states; default unbounded
+	Signers []string `json:"signers"`          // ids of keys and identities
+	Count   int      `json:"count,omitempty"`  // documents by as many different signers; default 1
+	MaxAge  Duration `json:"max_age,omitzero"` // of the time the document states, or was seen at; default unbounded
+	// SubjectDigests lists digests that may name the subject in place of SHA-256:
+	// "sha512", which registries of some languages use. Default: SHA-256 alone.
+	SubjectDigests []string `json:"subject_digests,omitempty"`
 }
 
 // SignatureRule is the rule of the slot signature.
@@ -81,7 +93,7 @@ type ProvenanceRule struct {
 	ExternalParameters []string      `json:"external_parameters,omitempty"` // known beside the source
 }
 
-// BuilderRule lets one key speak for one builder.
+// BuilderRule lets one signer speak for one builder.
 type BuilderRule struct {
 	Signer    string `json:"signer"`
 	BuilderID string `json:"builder_id"` // exact

@@ -14,15 +14,19 @@ func (p *Policy) check() error {
 	return errors.Join(
 		wrong(p.doc.Format != PolicyFormat, "format", "it must be "+PolicyFormat),
 		p.checkKeys(),
+		p.checkRoots(),
+		p.checkIdentities(),
 		p.checkTypes(),
 		p.checkSlots(),
 		p.checkGroups(),
 		p.checkStatementTypes(),
+		p.checkRevocation(),
 	)
 }
 
 func (p *Policy) checkKeys() error {
-	problems := []error{wrong(len(p.doc.Keys) == 0 || len(p.doc.Keys) > 1000, "keys", "it needs 1..1000 entries")}
+	signers := len(p.doc.Keys) + len(p.doc.Identities)
+	problems := []error{wrong(signers == 0 || signers > 1000, "keys", "keys and identities need 1..1000 entries together")}
 	hints, ids := map[string]bool{}, map[string]bool{}
 	for i, doc := range p.doc.Keys {
 		place := fmt.Sprintf("keys[%d]", i)
@@ -31,12 +35,14 @@ func (p *Policy) checkKeys() error {
 			problems = append(problems, wrong(true, place+".public_key", err.Error()))
 			continue
 		}
-		key.NotBefore, key.NotAfter = doc.NotBefore, doc.NotAfter
+		key.NotBefore, key.NotAfter, key.Root = doc.NotBefore, doc.NotAfter, doc.Root
 		problems = append(problems,
 			text(place+".id", doc.ID, 128),
 			wrong(ids[doc.ID], place+".id", "it occurs twice"),
 			wrong(hints[key.hint], place+".public_key", "another id has the same key"),
 			wrong(!doc.NotAfter.IsZero() && !doc.NotBefore.Before(doc.NotAfter), place+".not_after", "the window is empty"),
+			wrong(p.windowTooLong(doc.NotBefore, doc.NotAfter), place+".not_after", "the window is open or longer than max_validity"),
+			wrong(doc.Root != "" && p.root(doc.Root) == nil, place+".root", "no root has this id"),
 		)
 		ids[doc.ID], hints[key.hint] = true, true
 		p.keys = append(p.keys, key)
@@ -61,10 +67,9 @@ func (p *Policy) checkTypes() error {
 }
 
 func (p *Policy) checkSigners(place string, ids []string) error {
-	problems := []error{wrong(len(ids) == 0, place+".signers", "it needs a key id")}
+	problems := []error{wrong(len(ids) == 0, place+".signers", "it needs the id of a key or identity")}
 	for _, id := range ids {
-		_, known := p.key(id)
-		problems = append(problems, wrong(!known, place+".signers", fmt.Sprintf("no key has the id %q", fleet.Printable(id, 128))))
+		problems = append(problems, wrong(!p.signerKnown(id), place+".signers", fmt.Sprintf("no key or identity has the id %q", fleet.Printable(id, 128))))
 	}
 	return errors.Join(problems...)
 }
@@ -80,9 +85,10 @@ func (p *Policy) checkSlots() error {
 		problems = append(problems,
 			p.checkSigners(place, rule.Signers),
 			wrong(rule.Count < 0 || rule.Count > 16 || rule.Count > len(rule.Signers), place+".count", "it needs 1..16, and as many signers"),
+			p.checkSubjectDigests(place, rule.SubjectDigests),
 		)
 	}
-	return errors.Join(append(problems, p.checkProvenance(), p.checkLicences())...)
+	return errors.Join(append(problems, p.checkProvenance(), p.checkLicences(), p.checkVulnerability(), p.checkConformance())...)
 }
 
 func (p *Policy) checkProvenance() error {
@@ -145,6 +151,15 @@ func (p *Policy) checkStatementTypes() error {
 	for _, t := range p.doc.StatementTypes {
 		if t != StatementV1 && t != StatementV01 {
 			return wrong(true, "statement_types", "only "+StatementV1+" and "+StatementV01+" are known")
+		}
+	}
+	return nil
+}
+
+func (p *Policy) checkSubjectDigests(place string, names []string) error {
+	for _, name := range names {
+		if name != digestSHA512 {
+			return wrong(true, place+".subject_digests", "only "+digestSHA512+" may stand in for sha256")
 		}
 	}
 	return nil

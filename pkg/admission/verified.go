@@ -45,7 +45,7 @@ func (v Verified) ChangeSet(actor, reason string) (registry.ChangeSet, error) {
 		Bindings:  v.related.Bindings,
 		Admission: &registry.Admission{
 			PackageDigest: v.report.PackageDigest, Package: v.archive, Version: v.version.ID,
-			Findings: v.report.json(), Evidence: v.version.Attestation.Evidence,
+			Findings: v.report.JSON(), Evidence: v.version.Attestation.Evidence,
 			TrustRevision: v.report.TrustRevision, EvaluatorVersion: v.report.Evaluator,
 			EvaluatedAt: v.report.EvaluatedAt, Actor: actor, Reason: reason, State: "applied",
 		},
@@ -71,7 +71,7 @@ func (e *evaluation) verified(r Request) Verified {
 				TrustRevision: r.TrustRevision, Qualified: true,
 			},
 		},
-		kind: e.connectorType(), report: e.report(r), archive: e.pkg.Archive(), related: e.relations, again: e.repeated,
+		kind: e.connectorType(), report: e.report(), archive: e.pkg.Archive(), related: e.relations, again: e.repeated,
 	}
 }
 

@@ -127,7 +127,7 @@ func (o *Options) judge(ctx context.Context, reg *app.Registry, result *Result) 
 	if err != nil {
 		return admission.Verified{}, err
 	}
-	verified, found := admission.Evaluator{Bundles: sigstore.Keyed{}}.Evaluate(admission.Request{
+	verified, found := admission.Evaluator{Bundles: sigstore.Verifier{}}.Evaluate(admission.Request{
 		Package: p, Policy: policy, TrustRevision: revision.Number, At: o.App.Now(), Known: known,
 	})
 	result.Findings = append(result.Findings, found...)

@@ -49,7 +49,7 @@ func describe(dir string, p *admission.Package) described {
 	for _, name := range p.Evidence() {
 		data, _ := p.File(name)
 		e := evidence{File: name, Digest: fleet.DigestBytes(data), Form: "unreadable"}
-		if b, err := (sigstore.Keyed{}).Parse(data); err == nil {
+		if b, err := (sigstore.Verifier{}).Parse(data); err == nil {
 			e.Hint, e.Form = b.Hint, "statement"
 			if b.Message != nil {
 				e.Form = "message"

@@ -53,7 +53,7 @@ func verify(a *app.App, dir, policyFile, at string) error {
 	p, found := admission.ReadPackage(dir, admission.Limits{})
 	var verified admission.Verified
 	if len(found) == 0 {
-		verified, found = admission.Evaluator{Bundles: sigstore.Keyed{}}.Evaluate(admission.Request{Package: p, Policy: policy, At: when})
+		verified, found = admission.Evaluator{Bundles: sigstore.Verifier{}}.Evaluate(admission.Request{Package: p, Policy: policy, At: when})
 	}
 	if len(found) > 0 {
 		return showRefused(a, refused{Package: dir, Findings: found})

@@ -1,12 +1,15 @@
 package sigstore
 
 import (
+	"crypto/x509"
 	"encoding/hex"
 	"strings"
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	commonpb "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	dssepb "github.com/sigstore/protobuf-specs/gen/pb-go/dsse"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/fulcio/certificate"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/aipfleet/aipfleet/pkg/admission"
@@ -17,41 +20,45 @@ import (
 // MediaType is that of the bundles made here.
 const MediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-// Keyed implements admission.Bundles for bundles signed with a key.
-type Keyed struct{}
+// Verifier implements admission.Bundles.
+type Verifier struct {
+	without map[string]bool // steps that a broken verifier lacks; only tests set it
+}
 
-var _ admission.Bundles = Keyed{}
+var _ admission.Bundles = Verifier{}
 
 // Parse implements admission.Bundles. The document passes the strict JSON gate
 // before protobuf sees it: protobuf alone would take other spellings of a name.
-func (Keyed) Parse(document []byte) (admission.Bundle, error) {
+func (Verifier) Parse(document []byte) (admission.Bundle, error) {
 	if _, err := envelope.ParseStrict(document, envelope.Limits{MaxBytes: 8 << 20, MaxDepth: 32}); err != nil {
 		return admission.Bundle{}, refuse("bundle_malformed", "the bundle is not one strict JSON document").Because("%v", err)
 	}
-	var b bundlepb.Bundle
-	if err := protojson.Unmarshal(document, &b); err != nil {
+	b := &bundlepb.Bundle{}
+	if err := protojson.Unmarshal(document, b); err != nil {
 		// The library's text differs between builds on purpose, and findings must not.
 		return admission.Bundle{}, refuse("bundle_malformed", "the document is not a Sigstore bundle")
 	}
 	if !knownMediaType(b.GetMediaType()) {
 		return admission.Bundle{}, refuse("bundle_media_type", "media type %q is not a bundle version 0.1 to 0.3", b.GetMediaType()).Advise("make a bundle of %s", MediaType)
 	}
-	hint, err := keyHint(b.GetVerificationMaterial())
-	if err != nil {
+	if err := checkObservers(b.GetVerificationMaterial()); err != nil {
 		return admission.Bundle{}, err
 	}
-	out := admission.Bundle{MediaType: b.GetMediaType(), Hint: hint}
-	switch {
-	case b.GetDsseEnvelope() != nil:
-		out.Statement, err = statementOf(b.GetDsseEnvelope())
-	case b.GetMessageSignature() != nil:
-		out.Message, err = messageOf(b.GetMessageSignature())
-	default:
-		err = refuse("bundle_malformed", "the bundle holds no signature")
+	out := admission.Bundle{
+		MediaType: b.GetMediaType(), Logs: len(b.GetVerificationMaterial().GetTlogEntries()),
+		Timestamps: len(b.GetVerificationMaterial().GetTimestampVerificationData().GetRfc3161Timestamps()),
 	}
-	if err != nil {
+	if err := claim(b.GetVerificationMaterial(), &out); err != nil {
 		return admission.Bundle{}, err
 	}
+	if err := content(b, &out); err != nil {
+		return admission.Bundle{}, err
+	}
+	parsed, err := bundle.NewBundle(b)
+	if err != nil {
+		return admission.Bundle{}, refuse("bundle_malformed", "the bundle does not hold what its version asks for")
+	}
+	out.Opaque = parsed
 	return out, nil
 }
 
@@ -66,20 +73,72 @@ func knownMediaType(s string) bool {
 	return false
 }
 
-// keyHint takes the key's name, and refuses whatever else a bundle may claim and
-// this package does not evaluate.
-func keyHint(m *bundlepb.VerificationMaterial) (string, error) {
-	if m.GetCertificate() != nil || m.GetX509CertificateChain() != nil || m.GetPublicKey() == nil {
-		return "", refuse("bundle_not_keyed", "the bundle is not signed with a key").Advise("sign with a key of the trust policy")
+// checkObservers bounds log entries and timestamps, and refuses proofs that prove
+// nothing.
+func checkObservers(m *bundlepb.VerificationMaterial) error {
+	logs, stamps := m.GetTlogEntries(), m.GetTimestampVerificationData().GetRfc3161Timestamps()
+	if len(logs) > admission.MaxLogEntries || len(stamps) > admission.MaxLogEntries {
+		return refuse("bundle_too_large", "the bundle has %d log entries and %d timestamps, allowed are %d of each", len(logs), len(stamps), admission.MaxLogEntries)
 	}
-	if len(m.GetTlogEntries()) > 0 || len(m.GetTimestampVerificationData().GetRfc3161Timestamps()) > 0 {
-		return "", refuse("bundle_log_not_evaluated", "the bundle carries log entries or timestamps, which are not evaluated").Advise("sign without a log and a timestamp authority")
+	seen := map[string]bool{}
+	for _, entry := range logs {
+		if p := entry.GetInclusionProof(); p != nil && p.GetCheckpoint().GetEnvelope() == "" {
+			return refuse("log_proof_without_checkpoint", "an inclusion proof carries no checkpoint, so nobody signed the tree it leads to")
+		}
+		id := string(entry.GetLogId().GetKeyId())
+		if seen[id] {
+			return refuse("log_repeated", "one log is named twice").Advise("carry one entry of each log")
+		}
+		seen[id] = true
 	}
-	hint := m.GetPublicKey().GetHint()
-	if hint == "" {
-		return "", refuse("bundle_hint_missing", "the bundle does not say which key signed").Advise("name the key in verificationMaterial.publicKey.hint: base64 of the SHA-256 of its DER form")
+	return nil
+}
+
+// claim takes who is said to have signed.
+func claim(m *bundlepb.VerificationMaterial, out *admission.Bundle) error {
+	raw := m.GetCertificate().GetRawBytes()
+	if chain := m.GetX509CertificateChain().GetCertificates(); len(chain) > 0 {
+		raw = chain[0].GetRawBytes()
 	}
-	return hint, nil
+	if raw == nil {
+		out.Hint = m.GetPublicKey().GetHint()
+		if out.Hint == "" {
+			return refuse("bundle_hint_missing", "the bundle does not say which key signed").Advise("name the key in verificationMaterial.publicKey.hint: base64 of the SHA-256 of its DER form")
+		}
+		return nil
+	}
+	leaf, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return refuse("certificate_malformed", "the certificate cannot be read")
+	}
+	identity, err := identityOf(leaf)
+	out.Claim = &identity
+	return err
+}
+
+// identityOf reads whom a certificate names. One that names several is refused: a
+// rule might look at another of them than its author thought.
+func identityOf(leaf *x509.Certificate) (admission.Identity, error) {
+	summary, err := certificate.SummarizeCertificate(leaf)
+	if err != nil || summary.Issuer == "" {
+		return admission.Identity{}, refuse("certificate_identity", "the certificate does not name an issuer and a subject")
+	}
+	if len(leaf.URIs)+len(leaf.EmailAddresses)+len(leaf.DNSNames)+len(leaf.IPAddresses) > 1 {
+		return admission.Identity{}, refuse("certificate_identity", "the certificate names more than one subject")
+	}
+	return admission.Identity{Issuer: summary.Issuer, Subject: summary.SubjectAlternativeName}, nil
+}
+
+func content(b *bundlepb.Bundle, out *admission.Bundle) (err error) {
+	switch {
+	case b.GetDsseEnvelope() != nil:
+		out.Statement, err = statementOf(b.GetDsseEnvelope())
+	case b.GetMessageSignature() != nil:
+		out.Message, err = messageOf(b.GetMessageSignature())
+	default:
+		err = refuse("bundle_malformed", "the bundle holds no signature")
+	}
+	return err
 }
 
 func statementOf(e *dssepb.Envelope) (*admission.SignedStatement, error) {

@@ -68,7 +68,12 @@ func (s Signer) GoString() string { return s.Hint() }
 
 // SignStatement wraps an in-toto statement into a v0.3 bundle.
 func (s Signer) SignStatement(statement []byte) ([]byte, error) {
-	raw, err := dsse.WrapSigner(s.signer, admission.PayloadInToto).SignMessage(bytes.NewReader(statement))
+	return s.SignPayload(admission.PayloadInToto, statement)
+}
+
+// SignPayload wraps any payload under its type into a v0.3 bundle.
+func (s Signer) SignPayload(payloadType string, payload []byte) ([]byte, error) {
+	raw, err := dsse.WrapSigner(s.signer, payloadType).SignMessage(bytes.NewReader(payload))
 	if err != nil {
 		return nil, fleet.Errorf(fleet.Internal, "sign.failed", "the statement cannot be signed").Caused(err)
 	}
@@ -81,7 +86,7 @@ func (s Signer) SignStatement(statement []byte) ([]byte, error) {
 		return nil, fleet.Errorf(fleet.Internal, "sign.failed", "the signature cannot be read").Caused(err)
 	}
 	return s.bundle(&bundlepb.Bundle{Content: &bundlepb.Bundle_DsseEnvelope{DsseEnvelope: &dssepb.Envelope{
-		Payload: statement, PayloadType: admission.PayloadInToto, Signatures: []*dssepb.Signature{{Sig: sig}},
+		Payload: payload, PayloadType: payloadType, Signatures: []*dssepb.Signature{{Sig: sig}},
 	}}})
 }
 
