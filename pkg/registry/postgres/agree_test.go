@@ -59,6 +59,7 @@ func TestAgree_G05_CircuitFollowsSettlement(t *testing.T) {
 		step := func() {
 			now = now.Add(time.Duration(rapid.IntRange(1, 300).Draw(r, "ms")) * time.Millisecond)
 			d.setNow(t, now)
+			d.exec(t, "UPDATE aip.replica_live SET lease_expires_at = $1", now.Add(time.Hour)) // the lease is not in question
 		}
 		step()
 		n++
