@@ -1,5 +1,7 @@
 package admission
 
+import "github.com/aipfleet/aipfleet/pkg/fleet"
+
 // Without is a broken evaluator: it lacks the checks that give these codes.
 func (v Evaluator) Without(codes ...string) Evaluator {
 	v.without = lacking(codes)
@@ -18,4 +20,12 @@ func lacking(codes []string) map[string]bool {
 		set[c] = true
 	}
 	return set
+}
+
+// WithArtifact is the package as the registry would keep it, had its artifact these
+// digests: an archive holds no more of the artifact than that.
+func (p *Package) WithArtifact(sha256 fleet.Digest, sha512 string) (*Package, error) {
+	changed := *p
+	changed.artifact.digest, changed.artifact.sha512 = sha256, sha512
+	return &changed, changed.seal()
 }
