@@ -107,22 +107,26 @@ func (c *column[T]) compare(a, b *row[T], n int) int {
 	return strings.Compare(a.text[n], b.text[n])
 }
 
-// need is how many cells a column can use for the given rows.
+// need is how many cells a column can use for the given rows. One that is empty in
+// all of them needs none.
 func (c *column[T]) need(rows []row[T], n int) int {
 	if c.text == nil {
 		return c.width
 	}
-	w := cells(c.title)
+	extra, longest := 0, 0
+	if c.sign {
+		extra = 2
+	}
 	for i := range rows {
-		extra := 0
-		if c.sign {
-			extra = 2
-		}
-		if w = max(w, cells(rows[i].text[n])+extra); w >= c.width {
+		longest = max(longest, cells(rows[i].text[n]))
+		if longest+extra >= c.width {
 			return c.width
 		}
 	}
-	return w
+	if longest == 0 && c.rank > 0 {
+		return 0
+	}
+	return max(longest+extra, cells(c.title))
 }
 
 // snug is the fewest cells at which a column is worth having: all that its rows
@@ -135,11 +139,18 @@ func (c *column[T]) snug(need int) int {
 }
 
 // layout chooses the columns that fit into w cells and how wide each is; 0 is not
-// shown. Columns of low rank are served first.
+// shown. Those that always stay have all they need before others join, unless they
+// alone are too wide; what is left goes to columns of low rank first.
 func layout[T any](columns []column[T], needs []int, w int) []int {
 	widths := make([]int, len(columns))
+	for i, c := range columns {
+		if c.rank == 0 && c.width > 0 {
+			widths[i] = needs[i]
+		}
+	}
+	wide := used(widths) > w
 	for i := range columns {
-		if columns[i].width > 0 {
+		if columns[i].width > 0 && (wide || columns[i].rank > 0) {
 			widths[i] = columns[i].snug(needs[i])
 		}
 	}

@@ -1,15 +1,23 @@
 package tui
 
 import (
+	"context"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/registry"
+	"github.com/aipfleet/aipfleet/pkg/routing"
 )
+
+// Explainer is the part of [registry.Router] that the dashboard may use: it says what
+// a resolve would decide, and reserves nothing.
+type Explainer interface {
+	Explain(ctx context.Context, request registry.RouteRequest) (routing.Explanation, error)
+}
 
 // Config is what a dashboard is handed.
 type Config struct {
 	Reader     registry.Reader         // required
-	Router     registry.Router         // nil: why is refused
+	Router     Explainer               // nil: why is refused
 	Begin      Begin                   // required; see Bounded
 	Now        func() time.Time        // required
 	Copy       func(text string) error // to the clipboard; nil: what is copied is only shown

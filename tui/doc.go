@@ -4,7 +4,7 @@
 // functional: Update is a function of a message, views are functions of the model and
 // the clock, and every read runs in a command with a deadline, so that a slow or
 // failed registry never blocks a key. It reads through [registry.Reader] and
-// [registry.Router] alone and changes nothing.
+// [Explainer] alone and changes nothing.
 //
 // It guarantees that text from records never carries control, ANSI or bidirectional
 // characters to the terminal (G18, G21), that a fence's token is never shown (G06),

@@ -476,3 +476,16 @@ func TestBounded_G40_ReadsEndBeforeTheRegistryCloses(t *testing.T) {
 		t.Errorf("a read that is too slow says %v", err)
 	}
 }
+
+// TestLayout_G40_IdentitiesKeepBothEnds: where an identity has to be cut its last
+// characters stay, by which minted ones differ; where there is room it is whole.
+func TestLayout_G40_IdentitiesKeepBothEnds(t *testing.T) {
+	w := populated(t)
+	const id = "act_0199a3b4c5d67e8f9a0b1c2d3e4f5a6b"
+	w.resolve("acme", id)
+	d := drive(w, w.config(), 120, 20)
+	d.press("4")
+	d.shows("› " + id + "  ")
+	d.send(tea.WindowSizeMsg{Width: 60, Height: 12})
+	d.shows("› act_01", "2d3e4f5a6b ", "◐ reserved")
+}

@@ -1,5 +1,7 @@
 package tui
 
+import "unicode/utf8"
+
 // tone says how a word feels. A tone is extra: the glyph and the word say it too.
 type tone uint8
 
@@ -36,18 +38,15 @@ func status(word string) string {
 
 // toneOf is the tone of a text that starts with a glyph, or none.
 func toneOf(text string) tone {
-	for _, r := range text {
-		switch r {
-		case '●':
-			return toneGood
-		case '◐':
-			return toneWarn
-		case '○':
-			return toneIdle
-		case '▲':
-			return toneBad
-		}
-		break
+	switch r, _ := utf8.DecodeRuneInString(text); r {
+	case '●':
+		return toneGood
+	case '◐':
+		return toneWarn
+	case '○':
+		return toneIdle
+	case '▲':
+		return toneBad
 	}
 	return toneNone
 }

@@ -4,7 +4,8 @@
 // It guarantees that the terminal is as it was when the dashboard ends, however it
 // ends, that the registry is closed after the last read, and that a program asking
 // for JSON gets the envelope on stdout alone. It changes nothing in the registry: it
-// opens it under the role that may only read (G20).
+// reads under the role that may only read, and opens the one that explanations need
+// when somebody asks why (G20).
 package dash
 
 import (
@@ -78,9 +79,11 @@ func (o *Options) Run(ctx context.Context) error {
 		return err
 	}
 	defer reg.Close()
+	asker := &asker{open: o.App.OpenRegistry}
+	defer asker.close()
 	begin, wait := tui.Bounded(ctx, readTimeout)
 	defer wait()
-	c.Reader, c.Router, c.Begin, c.Now = reg.Reader, reg.Router, begin, o.App.Now
+	c.Reader, c.Router, c.Begin, c.Now = reg.Reader, asker, begin, o.App.Now
 	switch {
 	case o.Once:
 		return o.once(c)

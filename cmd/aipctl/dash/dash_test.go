@@ -135,6 +135,37 @@ func TestOpen_G20_UnderTheReadonlyRole(t *testing.T) {
 	}
 }
 
+// TestWhy_G20_OpensTheControlRoleOnceAndOnlyWhenAsked: reading needs no more than the
+// readonly role; the question why opens the other once and closes it.
+func TestWhy_G20_OpensTheControlRoleOnceAndOnlyWhenAsked(t *testing.T) {
+	h := populated(t)
+	opened, closed := 0, 0
+	a := &asker{open: func(_ context.Context, access app.Access) (*app.Registry, error) {
+		if access != app.Control {
+			t.Errorf("opened under %s", access)
+		}
+		opened++
+		return &app.Registry{Router: h.Registry, Close: func() { closed++ }}, nil
+	}}
+	for range 2 {
+		e, err := a.Explain(t.Context(), registry.RouteRequest{Action: apptest.Action("act_new"), Capability: apptest.Capability("desk:open"), Tenant: apptest.Tenant("acme")})
+		if err != nil || e.Winner.IsZero() {
+			t.Errorf("explanation %+v, error %v", e, err)
+		}
+	}
+	a.close()
+	(&asker{}).close()
+	if opened != 1 || closed != 1 {
+		t.Errorf("opened %d times, closed %d times", opened, closed)
+	}
+	a = &asker{open: func(context.Context, app.Access) (*app.Registry, error) {
+		return nil, fleet.Invalidf("context.registry", "no URL")
+	}}
+	if _, err := a.Explain(t.Context(), registry.RouteRequest{}); fleet.CodeOf(err) != "context.registry" {
+		t.Errorf("error %v", err)
+	}
+}
+
 // terminal plays a terminal for a live dashboard: it types when it has seen.
 type terminal struct {
 	out  bytes.Buffer
