@@ -142,7 +142,11 @@ func (c *Cluster) waitGone(ctx context.Context) error {
 			return fail(CodeStop, fmt.Sprintf("the server, process %d, did not end", c.pid), ctx.Err(), "look at "+c.place.log())
 		}
 	}
-	return nil
+	if c.child != nil {
+		return nil
+	}
+	// A server that is not our child removes its pid file a moment before it ends.
+	return waitAllGone(ctx, []int{c.pid})
 }
 
 // logTail is the end of the server's log, for an error message.
