@@ -103,7 +103,7 @@ func order() []string {
 	return []string{"get", "describe", "route inspect", "route explain", "route list", "events", "audit log", "wait", "doctor", "plan", "apply",
 		"bind", "unbind", "enable", "disable", "drain", "undrain", "quarantine", "promote", "deprecate", "revoke", "action submit", "action status",
 		"action result", "action cancel", "action list", "action watch", "reconcile list", "reconcile show", "reconcile probe", "reconcile resolve",
-		"registry audit", "context list", "context show", "context set", "explain", "version", "completion", "man", "context use", "dash"}
+		"registry audit", "context list", "context show", "context set", "explain", "version", "completion", "man", "dash", "context use"}
 }
 
 // TestJSON_G40_EveryLeafAnswersInTheEnvelope walks the command tree: every command
