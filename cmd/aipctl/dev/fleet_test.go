@@ -212,6 +212,29 @@ func TestFleet_G38_AnOperatorDecidesWhatNobodyCanTell(t *testing.T) {
 	}
 }
 
+// The host was killed before the provider did anything, and cannot know that. The
+// operator can: the action runs again, on its own route, and the host is shown the
+// signed decision.
+func TestFleet_G25_DidNotHappenLetsItRunAgainOnItsRoute(t *testing.T) {
+	r, replica, _ := held(t, acme, desk.BeforeEffect)
+	kill(t, replica)
+	becomes(t, acme, r.ID, action.Uncertain)
+	start(t, replica)
+	until(t, "the host says that it cannot tell", func(context.Context) (bool, error) { return hostCannotTell(t, r.ID), nil })
+	if v := submit(t, acme, r, 0); v.State != action.Uncertain || effects(t, acme, r.ID) != 0 {
+		t.Fatalf("without a decision a repeat makes it %s, with %d effects", v.State, effects(t, acme, r.ID))
+	}
+	decide(t, r.ID)
+	becomes(t, acme, r.ID, action.Retryable)
+	if v := submit(t, acme, r, limit); v.State != action.Completed || effects(t, acme, r.ID) != 1 {
+		t.Fatalf("after the decision it is %s with %d effects: %+v", v.State, effects(t, acme, r.ID), v.Problem)
+	}
+	route, err := agent(t, acme).Route(bounded(t), r.ID)
+	if err != nil || route.Route.Replica.String() != replica || route.Current().Fence.Number != 2 {
+		t.Errorf("it ran on %s under fence %d, %v; want %s under 2", route.Route.Replica, route.Current().Fence.Number, err, replica)
+	}
+}
+
 // A host that ends when asked gives its lease back, and its replica is offline at once.
 func TestFleet_G23_AStoppedHostGoesOffline(t *testing.T) {
 	t.Cleanup(func() { start(t, only); ready(t, only) })
