@@ -132,7 +132,7 @@ func admissionListing() listing {
 	return listing{
 		from: "aip.admission a",
 		document: `json_build_object('package_digest', a.package_digest, 'version_id', a.version_id, 'findings', a.findings::json,
-			'evidence', a.evidence::json, 'trust_revision', a.trust_revision, 'evaluator_version', a.evaluator_version,
+			'evidence', a.evidence::json, 'trust_revision', a.trust_revision, 'revocation_list', a.revocation_list, 'evaluator_version', a.evaluator_version,
 			'evaluated_at', aip.instant(a.evaluated_at), 'actor', a.actor, 'reason', a.reason, 'state', a.state,
 			'catalog_revision', a.catalog_revision, 'applied_at', aip.instant(a.applied_at))`,
 		keys: []string{"a.version_id", "a.package_digest"}, kinds: []string{"text", "text"}, ids: "a.version_id",
@@ -155,6 +155,15 @@ func trustListing() listing {
 		document: `json_build_object('number', t.number, 'digest', t.digest, 'document', t.document::json, 'actor', t.actor,
 			'reason', t.reason, 'applied_at', aip.instant(t.applied_at))`,
 		keys: []string{"t.number"}, kinds: []string{"bigint"}, ids: "t.number::text",
+	}
+}
+
+func revocationListing() listing {
+	return listing{
+		from: "aip.revocation_list l",
+		document: `json_build_object('number', l.number, 'digest', l.digest, 'document', l.document::json, 'entries', l.entries::json,
+			'issued_at', aip.instant(l.issued_at), 'actor', l.actor, 'reason', l.reason, 'applied_at', aip.instant(l.applied_at))`,
+		keys: []string{"l.number"}, kinds: []string{"bigint"}, ids: "l.number::text",
 	}
 }
 
@@ -204,6 +213,8 @@ func readers(noun registry.Noun) (reader, bool) {
 		return into(reconciliationListing(), reconciliationOf, func(o *registry.Records) *[]fleet.Reconciliation { return &o.Reconciliations }), true
 	case registry.TrustRevisions:
 		return into(trustListing(), decoded, func(o *registry.Records) *[]registry.TrustRevision { return &o.Trust }), true
+	case registry.Revocations:
+		return into(revocationListing(), decoded, func(o *registry.Records) *[]registry.RevocationList { return &o.Revocations }), true
 	case registry.Events:
 		return into(eventListing(), decoded, func(o *registry.Records) *[]registry.Event { return &o.Events }), true
 	}

@@ -25,6 +25,8 @@ type prepared struct {
 	result      catalog.Result
 	set         registry.ChangeSet
 	admit       bool // the admission is new
+	revoke      bool // the revocation list is new
+	moves       []registry.VersionMove
 	world       catalog.World
 }
 
@@ -134,7 +136,16 @@ func checkEvidence(ctx context.Context, tx pgx.Tx, d *prepared) ([]registry.Chan
 		trust = t.Number
 		changes = append(changes, registry.Change{Noun: registry.TrustRevisions, ID: fmt.Sprint(t.Number), Op: "create"})
 	}
-	if err := registry.CheckAdmission(d.set.Admission, d.result.Versions, trust); err != nil {
+	newest, err := newestList(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	revoked, err := checkRevocation(ctx, tx, d, newest)
+	if err != nil {
+		return nil, err
+	}
+	changes = append(changes, revoked...)
+	if err := registry.CheckAdmission(d.set.Admission, d.result.Versions, registry.InForce{Trust: trust, Revocations: newest}); err != nil {
 		return nil, err
 	}
 	if a := d.set.Admission; a != nil {

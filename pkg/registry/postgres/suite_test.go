@@ -83,7 +83,7 @@ func (q *turns) subject(t *testing.T) registrytest.Subject {
 func (d *database) clear(t *testing.T) {
 	t.Helper()
 	for _, table := range []string{
-		"event", "admission", "package_blob", "trust_revision", "lifecycle_replay", "reconciliation_probe", "reconciliation",
+		"event", "admission", "package_blob", "trust_revision", "revocation_list", "lifecycle_replay", "reconciliation_probe", "reconciliation",
 		"archive", "tombstone", "scope_counter", "reservation", "attempt_settlement", "attempt", "route", "route_candidate",
 		"replica_live", "replica", "binding", "instance_serving", "connector_instance", "quota_effective", "quota_policy",
 		"capability", "version_status", "connector_version", "manifest", "connector_type",

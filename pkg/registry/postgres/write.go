@@ -16,7 +16,7 @@ import (
 // waited for here: live rows are only inserted, capacities move in resize.
 func (r *Registry) write(ctx context.Context, tx pgx.Tx, d prepared) error {
 	for _, step := range []func(context.Context, pgx.Tx, prepared) error{
-		writeQuotas, writeTypes, writeVersions, r.writeInstances, r.writeReplicas, writeBindings, writeEvidence, rebuildChains,
+		writeQuotas, writeTypes, writeVersions, r.writeInstances, r.writeReplicas, writeBindings, writeEvidence, writeRevocation, rebuildChains,
 	} {
 		if err := step(ctx, tx, d); err != nil {
 			return err

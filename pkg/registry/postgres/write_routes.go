@@ -151,11 +151,16 @@ func writeEvidence(ctx context.Context, tx pgx.Tx, d prepared) error {
 	if findings == "" {
 		findings = "null"
 	}
+	if _, err := tx.Exec(ctx, `UPDATE aip.admission a SET state = 'superseded'
+		FROM aip.connector_version old JOIN aip.connector_version new ON new.type_id = old.type_id
+		WHERE new.id = $1::text AND old.id = a.version_id AND a.state = 'applied'`, a.Version.String()); err != nil {
+		return err
+	}
 	_, err = tx.Exec(ctx, `INSERT INTO aip.admission (package_digest, version_id, findings, evidence, trust_revision, evaluator_version,
-		evaluated_at, actor, reason, state, catalog_revision, applied_at)
-		VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::text, $7::timestamptz, $8::text, $9::text, 'applied', $10::bigint, aip.clock())`,
+		evaluated_at, actor, reason, state, catalog_revision, applied_at, revocation_list)
+		VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::text, $7::timestamptz, $8::text, $9::text, 'applied', $10::bigint, aip.clock(), $11::bigint)`,
 		a.PackageDigest.String(), a.Version.String(), findings, string(evidence), a.TrustRevision, a.EvaluatorVersion,
-		stored(a.EvaluatedAt), a.Actor, a.Reason, d.publication.After)
+		stored(a.EvaluatedAt), a.Actor, a.Reason, d.publication.After, a.RevocationList)
 	return err
 }
 
