@@ -70,7 +70,7 @@ func (p Place) make() error {
 func (p Place) names() []string {
 	return []string{
 		"secrets", "config", "logs", "hosts", "accounts", "source", "next", "release", "release-1.1.0", "wrong",
-		"aipctl.yaml", "fleet.yaml", "summary.json", "dev.json", "dev.lock",
+		"aipctl.yaml", "fleet.yaml", "summary.json", "evidence.txt", "dev.json", "dev.lock",
 	}
 }
 

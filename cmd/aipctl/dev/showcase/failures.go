@@ -14,9 +14,12 @@ import (
 
 // stall makes the next ticket whose title begins with the prefix hold after its
 // effect is durable and before it is answered.
-func (s *show) stall(tenant, prefix string) error {
+func (s *show) stall(tenant, prefix string) error { return s.fault(tenant, prefix, desk.AfterEffect) }
+
+// fault is stall at a chosen point.
+func (s *show) fault(tenant, prefix, at string) error {
 	return desk.WriteFaults(s.fleet.Place().Account(tenant), desk.Faults{Rules: []desk.Rule{{
-		ID: prefix, Tool: desk.OpenTicketTool, TitlePrefix: prefix, At: desk.AfterEffect, Action: desk.ActionStall, StallMS: 60_000,
+		ID: prefix, Tool: desk.OpenTicketTool, TitlePrefix: prefix, At: at, Action: desk.ActionStall, StallMS: 60_000,
 	}}})
 }
 
@@ -25,7 +28,7 @@ func (s *show) awaitStall(ctx context.Context, tenant string, id fleet.ActionID)
 	return until(ctx, patience, "the provider has not held the call", func(context.Context) (bool, error) {
 		fired, err := desk.ReadFired(s.fleet.Place().Account(tenant))
 		for _, f := range fired {
-			if f.ActionID == id.String() && f.OperationID != "" {
+			if f.ActionID == id.String() {
 				return true, nil
 			}
 		}

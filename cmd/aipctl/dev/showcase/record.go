@@ -250,7 +250,7 @@ func (r record) flaws() []string {
 			if route, ok := routes[rec.Action.String()]; !ok || route.Replica.String() != replica {
 				flaws = append(flaws, fmt.Sprintf("%s has %s in its journal, which is not pinned to it", replica, rec.Action))
 			}
-			if rec.State == journal.Unknown || rec.Calls > 1 {
+			if rec.State == journal.Unknown || int(rec.Calls) > 1+len(rec.Decisions) {
 				flaws = append(flaws, fmt.Sprintf("%s ended %s as %s after %d calls", replica, rec.Action, rec.State, rec.Calls))
 			}
 		}

@@ -92,6 +92,7 @@ func (s *show) steps() []step {
 		{"A finished action, asked for again, gives the stored result byte for byte", []string{"G27", "G44"}, s.repeat},
 		{"The same action id with another meaning is refused; an unknown one is not found", []string{"G03", "G18", "G40"}, s.refusals},
 		{"A host is killed after the provider's effect and before its answer", []string{"G25", "G26", "G38", "G42"}, s.lostAnswer},
+		{"A host is killed before the effect: no host can tell, an operator decides, signed", []string{"G25", "G26", "G38"}, s.undecidable},
 		{"A host is down, is started again, and the pinned action then works", []string{"G09", "G44"}, s.hostRestart},
 		{"The central daemon is killed in the middle of an action, then the database server", []string{"G12", "G38", "G39"}, s.killCentral},
 		{"A drain waits for the work that is pinned to the replica", []string{"G08", "G23", "G37"}, s.drain},
