@@ -150,9 +150,10 @@ func sections(a *app.App, r fleet.Reconciliation) app.Page {
 		{Label: "replica", Value: r.Replica.String()},
 		{Label: "cause", Value: r.Cause},
 		{Label: "opened", Value: app.Stamp(r.OpenedAt) + " (" + a.Since(r.OpenedAt) + ")"},
-		{Label: "next probe", Value: a.Until(r.NextProbeAt)},
 	}}
-	if r.State == fleet.ReconcileResolved {
+	if r.State != fleet.ReconcileResolved {
+		head.Fields = append(head.Fields, app.Field{Label: "next probe", Value: a.Until(r.NextProbeAt)})
+	} else {
 		head.Fields = append(head.Fields,
 			app.Field{Label: "resolution", Value: string(r.Resolution)},
 			app.Field{Label: "by", Value: r.ResolvedBy},
