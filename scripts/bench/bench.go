@@ -61,6 +61,14 @@ func (b *bench) seedAll(ctx context.Context) error {
 		return err
 	}
 	b.cpu = cpuMeter{server: b.server.cluster.PID()}
+	for _, s := range b.sites {
+		if s.name == siteRiver {
+			continue
+		}
+		if err := s.touchPages(ctx); err != nil {
+			return fmt.Errorf("touch the pages of %s: %w", s.name, err)
+		}
+	}
 	return nil
 }
 
