@@ -63,3 +63,12 @@ func (e *evaluation) rollbackApproved() bool {
 	rule := e.policy.doc.Slots.Approval
 	return rule != nil && e.rollbacks >= rule.count()
 }
+
+// rollbackFrom is the newest sequence when this release follows it as an approved
+// rollback; 0 otherwise.
+func (e *evaluation) rollbackFrom() uint64 {
+	if newest := e.newestSequence(); newest > e.pkg.release.Sequence && e.rollbackApproved() {
+		return newest
+	}
+	return 0
+}

@@ -46,7 +46,7 @@ func (v Verified) ChangeSet(actor, reason string) (registry.ChangeSet, error) {
 		Admission: &registry.Admission{
 			PackageDigest: v.report.PackageDigest, Package: v.archive, Version: v.version.ID,
 			Findings: v.report.JSON(), Evidence: v.version.Attestation.Evidence,
-			TrustRevision: v.report.TrustRevision, EvaluatorVersion: v.report.Evaluator,
+			TrustRevision: v.report.TrustRevision, RevocationList: v.report.Revocations, EvaluatorVersion: v.report.Evaluator,
 			EvaluatedAt: v.report.EvaluatedAt, Actor: actor, Reason: reason, State: "applied",
 		},
 	}, nil
@@ -68,7 +68,7 @@ func (e *evaluation) verified(r Request) Verified {
 			AIPVersions: release.AIPVersions, AdmittedAt: e.now.Truncate(time.Microsecond),
 			Attestation: fleet.Attestation{
 				PackageDigest: e.pkg.Digest(), Evidence: evidence, Signers: signers,
-				TrustRevision: r.TrustRevision, Qualified: true,
+				TrustRevision: r.TrustRevision, Qualified: true, RollbackFrom: e.rollbackFrom(),
 			},
 		},
 		kind: e.connectorType(), report: e.report(), archive: e.pkg.Archive(), related: e.relations, again: e.repeated,

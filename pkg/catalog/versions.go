@@ -62,7 +62,7 @@ func contradicts(v, o fleet.ConnectorVersion) error {
 		return fleet.Errorf(fleet.Conflict, "publish.artifact", "the artifact of version %s was admitted as %s already", v.ID, o.ID)
 	case sibling && o.Version == v.Version:
 		return fleet.Errorf(fleet.Conflict, "publish.version_text", "version text %q of type %s is taken by %s", fleet.Printable(v.Version, 128), v.Type, o.ID)
-	case sibling && o.ReleaseSequence >= v.ReleaseSequence:
+	case sibling && o.ReleaseSequence >= v.ReleaseSequence && !rollback(v, o):
 		return fleet.Errorf(fleet.Conflict, "publish.release_sequence", "release sequence %d of version %s does not grow: %s has %d", v.ReleaseSequence, v.ID, o.ID, o.ReleaseSequence)
 	case o.Status == fleet.VersionRevoked:
 		return nil
@@ -76,6 +76,12 @@ func contradicts(v, o fleet.ConnectorVersion) error {
 		}
 	}
 	return nil
+}
+
+// rollback reports whether approvers let v follow the newer o. An equal sequence is
+// never another release.
+func rollback(v, o fleet.ConnectorVersion) bool {
+	return o.ReleaseSequence > v.ReleaseSequence && v.Attestation.RollbackFrom >= o.ReleaseSequence
 }
 
 // normal compacts what a store may write differently: raw JSON and times.

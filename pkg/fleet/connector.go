@@ -56,6 +56,9 @@ type Attestation struct {
 	Signers       map[string]string `json:"signers"`  // by slot: key id or identity
 	TrustRevision uint64            `json:"trust_revision"`
 	Qualified     bool              `json:"qualified"`
+	// RollbackFrom is the release sequence that approvers let this older release
+	// follow; 0 for a release that is newer than every admitted one.
+	RollbackFrom uint64 `json:"rollback_from,omitempty"`
 }
 
 // ServingVersion is one version an instance serves, with the weight of new work it takes.

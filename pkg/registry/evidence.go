@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -17,10 +19,68 @@ func CheckTrust(t TrustRevision, newest uint64) error {
 	return Named(t.Actor, t.Reason)
 }
 
+// InForce is what an admission has to be evaluated under.
+type InForce struct {
+	Trust       uint64          // number of the newest trust revision; 0 for none
+	Revocations *RevocationList // the newest; nil for none
+}
+
+// number is that of the newest revocation list.
+func (f InForce) number() uint64 {
+	if f.Revocations == nil {
+		return 0
+	}
+	return f.Revocations.Number
+}
+
+// CheckRevocation judges a new revocation list against the newest one. The same list
+// again changes nothing.
+func CheckRevocation(l RevocationList, newest *RevocationList) (changed bool, err error) {
+	switch {
+	case newest != nil && l.Number == newest.Number && l.Digest == newest.Digest:
+		return false, nil
+	case l.Number == 0, newest != nil && l.Number <= newest.Number:
+		return false, fleet.Errorf(fleet.Conflict, "publish.revocation_number", "revocation list %d does not follow the one in force", l.Number)
+	case len(l.Document) == 0 || fleet.DigestBytes(l.Document) != l.Digest:
+		return false, fleet.Invalidf("publish.revocation_digest", "the digest of revocation list %d is not that of its document", l.Number)
+	case len(l.Entries) > MaxRevocations:
+		return false, fleet.Invalidf("publish.revocation_size", "a revocation list has at most %d entries", MaxRevocations)
+	}
+	for _, e := range l.Entries {
+		if err := e.Wrong(); err != nil {
+			return false, err
+		}
+	}
+	return true, Named(l.Actor, l.Reason)
+}
+
+// RevokedBy gives the versions that a list revokes and that are not revoked yet, as
+// they are afterwards, with the reasons, by id.
+func RevokedBy(l RevocationList, versions []fleet.ConnectorVersion) (moves []VersionMove) {
+	for _, v := range versions {
+		reason, hit := l.Names(v)
+		if !hit || v.Status == fleet.VersionRevoked {
+			continue
+		}
+		after := v
+		after.Status, after.StatusBefore = fleet.VersionRevoked, ""
+		moves = append(moves, VersionMove{Before: v, After: after, Reason: fmt.Sprintf("revocation list %d: %s", l.Number, reason)})
+	}
+	slices.SortFunc(moves, func(a, b VersionMove) int { return strings.Compare(a.After.ID.String(), b.After.ID.String()) })
+	return moves
+}
+
+// VersionMove is a version before and after a move of its status.
+type VersionMove struct {
+	Before, After fleet.ConnectorVersion
+	Reason        string
+}
+
 // CheckAdmission judges the admission that comes with new versions: exactly one
-// version, named by the admission, evaluated under the newest trust revision, and the
-// package's digest recomputed (G33, G35). versions are those that are new.
-func CheckAdmission(a *Admission, versions []fleet.ConnectorVersion, trust uint64) error {
+// version, named by the admission, evaluated under the newest trust revision and the
+// newest revocation list, not revoked by it, and the package's digest recomputed
+// (G33, G35). versions are those that are new.
+func CheckAdmission(a *Admission, versions []fleet.ConnectorVersion, now InForce) error {
 	if a == nil {
 		if len(versions) > 0 {
 			return fleet.Errorf(fleet.NotAdmitted, "publish.admission", "version %s comes without an admission", versions[0].ID)
@@ -34,9 +94,17 @@ func CheckAdmission(a *Admission, versions []fleet.ConnectorVersion, trust uint6
 		return fleet.Errorf(fleet.NotAdmitted, "publish.admission", "an admission admits exactly the one version that it names")
 	case a.Package != nil && fleet.DigestBytes(a.Package) != a.PackageDigest:
 		return fleet.Invalidf("publish.package_digest", "the package is not the one of its digest")
-	case len(versions) == 1 && (a.TrustRevision != trust || versions[0].Attestation.TrustRevision != trust):
-		return fleet.Errorf(fleet.NotAdmitted, "publish.trust_revision", "the release was evaluated under trust revision %d, the newest is %d", a.TrustRevision, trust).
+	case len(versions) == 1 && (a.TrustRevision != now.Trust || versions[0].Attestation.TrustRevision != now.Trust):
+		return fleet.Errorf(fleet.NotAdmitted, "publish.trust_revision", "the release was evaluated under trust revision %d, the newest is %d", a.TrustRevision, now.Trust).
 			Advise("admit it again")
+	case len(versions) == 1 && a.RevocationList != now.number():
+		return fleet.Errorf(fleet.NotAdmitted, "publish.revocation_list", "the release was held against revocation list %d, the newest is %d", a.RevocationList, now.number()).
+			Advise("admit it again")
+	}
+	if now.Revocations != nil && len(versions) == 1 {
+		if reason, hit := now.Revocations.Names(versions[0]); hit {
+			return fleet.Errorf(fleet.NotAdmitted, "publish.revoked", "revocation list %d names version %s", now.number(), versions[0].ID).Because("%s", reason)
+		}
 	}
 	return Named(a.Actor, a.Reason)
 }

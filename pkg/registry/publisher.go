@@ -34,6 +34,9 @@ type ChangeSet struct {
 	Bindings  []fleet.CapabilityBinding `json:"bindings,omitempty"`
 	Admission *Admission                `json:"admission,omitempty"` // with Versions, exactly one
 	Trust     *TrustRevision            `json:"trust,omitempty"`     // a new trust policy revision
+	// Revocation is a new revocation list. Every version that it names is revoked in
+	// the same revision. It comes without an admission.
+	Revocation *RevocationList `json:"revocation,omitempty"`
 }
 
 // Admission is the journal entry of one admitted release (G33, G35).
@@ -44,6 +47,7 @@ type Admission struct {
 	Findings         json.RawMessage         `json:"findings"`
 	Evidence         map[string]fleet.Digest `json:"evidence"`
 	TrustRevision    uint64                  `json:"trust_revision"`
+	RevocationList   uint64                  `json:"revocation_list"` // the one it was held against; 0 for none
 	EvaluatorVersion string                  `json:"evaluator_version"`
 	EvaluatedAt      time.Time               `json:"evaluated_at"`
 	Actor            string                  `json:"actor"`

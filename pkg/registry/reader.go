@@ -36,12 +36,13 @@ const (
 	Admissions      Noun = "admissions"
 	Reconciliations Noun = "reconciliations"
 	TrustRevisions  Noun = "trust"
+	Revocations     Noun = "revocations"
 	Events          Noun = "events"
 )
 
 // Nouns lists every noun in a stable order.
 func Nouns() []Noun {
-	return []Noun{Types, Versions, Instances, Replicas, Bindings, Quotas, Capabilities, Tenants, Routes, Admissions, Reconciliations, TrustRevisions, Events}
+	return []Noun{Types, Versions, Instances, Replicas, Bindings, Quotas, Capabilities, Tenants, Routes, Admissions, Reconciliations, TrustRevisions, Revocations, Events}
 }
 
 // MaxListItems bounds one page of List.
@@ -77,6 +78,7 @@ type Records struct {
 	Admissions      []Admission               `json:"admissions,omitempty"`
 	Reconciliations []fleet.Reconciliation    `json:"reconciliations,omitempty"`
 	Trust           []TrustRevision           `json:"trust,omitempty"`
+	Revocations     []RevocationList          `json:"revocations,omitempty"`
 	Events          []Event                   `json:"events,omitempty"`
 	Next            string                    `json:"next,omitempty"` // "" at the end
 }

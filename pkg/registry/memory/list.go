@@ -53,6 +53,7 @@ func (r *Registry) List(ctx context.Context, s registry.Selection) (registry.Rec
 		registry.Admissions:      func() { out.Admissions, out.Next = paged(s, r.admissionRows()) },
 		registry.Reconciliations: func() { out.Reconciliations, out.Next = paged(s, r.uncertainRows()) },
 		registry.TrustRevisions:  func() { out.Trust, out.Next = paged(s, r.trustRows()) },
+		registry.Revocations:     func() { out.Revocations, out.Next = paged(s, r.revocationRows()) },
 		registry.Events:          func() { out.Events, out.Next = paged(s, r.eventRows()) },
 	}[s.Noun]
 	if !ok {
@@ -259,6 +260,14 @@ func (r *Registry) trustRows() (rows []row[registry.TrustRevision]) {
 	for _, t := range r.trust {
 		rows = append(rows, row[registry.TrustRevision]{id: strconv.FormatUint(t.Number, 10),
 			key: fmt.Sprintf("%019d", t.Number), read: func() registry.TrustRevision { return t }})
+	}
+	return rows
+}
+
+func (r *Registry) revocationRows() (rows []row[registry.RevocationList]) {
+	for _, l := range r.revoked {
+		rows = append(rows, row[registry.RevocationList]{id: strconv.FormatUint(l.Number, 10),
+			key: fmt.Sprintf("%019d", l.Number), read: func() registry.RevocationList { return l }})
 	}
 	return rows
 }

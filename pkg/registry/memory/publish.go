@@ -31,6 +31,7 @@ func (r *Registry) Apply(ctx context.Context, set registry.ChangeSet, expected u
 	r.revision = p.After
 	r.write(result)
 	r.writeEvidence(set, r.now())
+	r.revoke(set)
 	r.record(registry.Event{
 		At: r.now(), Kind: "publication", Subject: fmt.Sprintf("revision %d", p.After),
 		Actor: set.Actor, Reason: set.Reason, Detail: fmt.Sprintf("%d changes", len(p.Changes)),
@@ -94,7 +95,12 @@ func (r *Registry) checkEvidence(set registry.ChangeSet, result catalog.Result) 
 		trust = t.Number
 		changes = append(changes, registry.Change{Noun: registry.TrustRevisions, ID: fmt.Sprint(t.Number), Op: "create"})
 	}
-	if err := registry.CheckAdmission(set.Admission, result.Versions, trust); err != nil {
+	revoked, err := r.checkRevocation(set)
+	if err != nil {
+		return nil, err
+	}
+	changes = append(changes, revoked...)
+	if err := registry.CheckAdmission(set.Admission, result.Versions, registry.InForce{Trust: trust, Revocations: r.newestList()}); err != nil {
 		return nil, err
 	}
 	if a := set.Admission; a != nil && !r.admitted(*a) {
@@ -163,7 +169,18 @@ func (r *Registry) writeEvidence(set registry.ChangeSet, now time.Time) {
 			r.packages[a.PackageDigest] = a.Package
 		}
 		a.Package, a.State, a.CatalogRevision, a.AppliedAt = nil, "applied", r.revision, now
+		r.supersede(a.Version)
 		r.admissions = append(r.admissions, a)
+	}
+}
+
+// supersede marks the earlier admissions of a new version's type.
+func (r *Registry) supersede(by fleet.VersionID) {
+	for i := range r.admissions {
+		a := &r.admissions[i]
+		if a.State == "applied" && r.versions[a.Version].Type == r.versions[by].Type {
+			a.State = "superseded"
+		}
 	}
 }
 

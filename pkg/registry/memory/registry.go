@@ -61,6 +61,7 @@ type state struct {
 	admissions []registry.Admission
 	packages   map[fleet.Digest][]byte
 	trust      []registry.TrustRevision
+	revoked    []registry.RevocationList
 	events     []registry.Event
 	lastEvent  uint64
 }

@@ -171,10 +171,14 @@ func (r *Registry) commitDraft(ctx context.Context, tx pgx.Tx, d prepared) error
 	if err := resize(ctx, tx, d); err != nil {
 		return err
 	}
-	return advance(ctx, tx, d.publication.After, event{
+	err := advance(ctx, tx, d.publication.After, event{
 		kind: "publication", subject: fmt.Sprintf("revision %d", d.publication.After),
 		actor: d.set.Actor, reason: d.set.Reason, detail: fmt.Sprintf("%d changes", len(d.publication.Changes)),
 	})
+	if err != nil {
+		return err
+	}
+	return journalMoves(ctx, tx, d)
 }
 
 // lockPublicationAlone takes the exclusive lock in short tries: while an exclusive

@@ -92,6 +92,13 @@ func writeRevocation(ctx context.Context, tx pgx.Tx, d prepared) error {
 		if err := writeStatus(ctx, tx, m.After); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// journalMoves writes what a list ended, at the revision that it made.
+func journalMoves(ctx context.Context, tx pgx.Tx, d prepared) error {
+	for _, m := range d.moves {
 		err := insertEvent(ctx, tx, event{
 			kind: "transition", subject: m.After.ID.String(), actor: d.set.Actor, reason: m.Reason,
 			detail: string(m.Before.Status) + " to " + string(m.After.Status),

@@ -73,6 +73,9 @@ func idsOf(r registry.Records) (list []string) {
 	for _, t := range r.Trust {
 		list = append(list, fmt.Sprint(t.Number))
 	}
+	for _, l := range r.Revocations {
+		list = append(list, fmt.Sprint(l.Number))
+	}
 	for _, e := range r.Events {
 		list = append(list, fmt.Sprint(e.Sequence))
 	}
@@ -88,7 +91,7 @@ func boundsLists(w *World) {
 	want := map[registry.Noun]int{
 		registry.Types: 1, registry.Versions: 1, registry.Instances: 2, registry.Replicas: 3, registry.Bindings: 3,
 		registry.Quotas: 2, registry.Capabilities: 2, registry.Tenants: 2, registry.Routes: 3, registry.Admissions: 1,
-		registry.Reconciliations: 3, registry.TrustRevisions: 1, registry.Events: 0,
+		registry.Reconciliations: 3, registry.TrustRevisions: 1, registry.Revocations: 0, registry.Events: 0,
 	}
 	w.expect(len(want) == len(registry.Nouns()), "a noun is not tested")
 	for noun, n := range want {
@@ -97,7 +100,7 @@ func boundsLists(w *World) {
 		w.expect(slices.Equal(whole, paged), "%s in one page are %v, one by one %v", noun, whole, paged)
 		w.expect(n == 0 || len(whole) == n, "there are %d %s, want %d: %v", len(whole), noun, n, whole)
 		switch noun {
-		case registry.Routes, registry.Events, registry.Reconciliations, registry.TrustRevisions:
+		case registry.Routes, registry.Events, registry.Reconciliations, registry.TrustRevisions, registry.Revocations:
 		default:
 			w.expect(slices.IsSorted(whole), "%s are not ordered by id: %v", noun, whole)
 		}

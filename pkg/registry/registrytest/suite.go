@@ -84,7 +84,7 @@ func Cases() []Case {
 	return slices.Concat(
 		catalogCases(), publishCases(), resolveCases(), reuseCases(), orderCases(),
 		capacityCases(), settleCases(), circuitCases(), leaseCases(), expiryCases(),
-		tenancyCases(), boundsCases(), cancelCases(), aliasingCases(), uncertainCases(),
+		tenancyCases(), boundsCases(), cancelCases(), aliasingCases(), uncertainCases(), revocationCases(),
 		concurrentCases(), modelCases(),
 	)
 }
