@@ -7,19 +7,20 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
-// steps is the closed set of moves. A final state has none.
+// steps is the closed set of moves; the simulation meets every one of them. A final
+// state has none. A definite result ends an action whatever it was thought to be.
 func steps(from State) []State {
 	switch from {
 	case Accepted:
 		return []State{Queued, Dispatched, Retryable, Uncertain, Completed, Failed, Cancelled}
 	case Queued:
-		return []State{Accepted, Dispatched, Retryable, Uncertain, Completed, Failed, Cancelled}
+		return []State{Dispatched, Retryable, Uncertain, Completed, Failed, Cancelled}
 	case Dispatched:
-		return []State{Accepted, Retryable, Uncertain, Completed, Failed, Cancelled}
+		return []State{Retryable, Uncertain, Completed, Failed, Cancelled}
 	case Uncertain:
 		return []State{Retryable, Completed, Failed, Cancelled}
 	case Retryable:
-		return []State{Accepted, Uncertain, Completed, Failed, Cancelled}
+		return []State{Accepted, Completed, Failed, Cancelled}
 	}
 	return nil
 }

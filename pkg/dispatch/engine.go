@@ -46,6 +46,7 @@ type Engine struct {
 	jobs    chan *job
 	stopped chan struct{} // closed when Run takes no more jobs
 	flights flights
+	doubts  doubts
 	news    news
 	lease   atomic.Int64 // when the owner's lease was last asked for and given, Unix nanoseconds
 }
@@ -143,6 +144,7 @@ func (e *Engine) keepLease(ctx context.Context, stop <-chan struct{}) {
 		if err := e.claim(ctx, limit); err != nil && ctx.Err() == nil {
 			e.Log.WarnContext(ctx, "owner lease not renewed", "error", err)
 		}
+		e.resolveDoubts(ctx)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -169,8 +171,7 @@ func (e *Engine) Alive(context.Context) error {
 	return nil
 }
 
-// claim renews the lease and takes over at most limit actions. One that is begun
-// already is not refused for load: without a place in the schedule it runs at once.
+// claim renews the lease and takes over at most limit actions.
 func (e *Engine) claim(ctx context.Context, limit int) error {
 	asked := e.Now()
 	claimed, err := e.Store.Claim(ctx, action.Claim{Owner: e.Owner, Hold: e.Hold, Limit: limit})
@@ -180,11 +181,7 @@ func (e *Engine) claim(ctx context.Context, limit int) error {
 	e.lease.Store(asked.UnixNano())
 	for _, r := range claimed {
 		e.Log.InfoContext(ctx, "taking over an action", "action", r.ID.String(), "state", string(r.State))
-		ticket, err := e.Scheduler.Enqueue(fairness.Request{Tenant: r.Tenant, Capability: r.Capability, Bytes: int64(len(r.Input))})
-		if err != nil {
-			ticket = nil
-		}
-		e.hand(ctx, &job{record: r, ticket: ticket, takeover: true})
+		e.adopt(ctx, r)
 	}
 	return nil
 }
@@ -212,7 +209,7 @@ func (e *Engine) Submit(ctx context.Context, s action.Submission) (action.Record
 	record, run, err := e.admit(ctx, s)
 	// A record of ours that nobody runs was stored by a submission whose answer was
 	// lost between the store and us.
-	lost := err == nil && !run && record.State.Running() && record.Owner == e.Owner && !e.flights.has(record.ID)
+	lost := err == nil && !run && e.stray(record)
 	if err != nil || !run && !lost {
 		giveBack(ticket)
 		return record, err
@@ -243,8 +240,14 @@ func (e *Engine) known(ctx context.Context, s action.Submission, overload error)
 
 // admit stores the submission; run tells whether it is this engine's to run.
 func (e *Engine) admit(ctx context.Context, s action.Submission) (record action.Record, run bool, err error) {
+	defer func() {
+		if fleet.Is(err, fleet.Unknown) {
+			e.doubts.add(s.ID, s.Tenant, e.Now())
+		}
+	}()
 	record, created, err := e.Store.Submit(ctx, s)
 	if fleet.Is(err, fleet.Unknown) { // asking again tells whether it was stored
+		e.doubts.add(s.ID, s.Tenant, e.Now())
 		record, created, err = e.Store.Submit(ctx, s)
 	}
 	if err != nil || created || record.State != action.Retryable {

@@ -134,18 +134,28 @@ func (s *Store) Claim(ctx context.Context, claim action.Claim) ([]action.Record,
 	}
 	s.owners[claim.Owner] = now.Add(claim.Hold)
 	var claimed []action.Record
-	for id, r := range s.records {
+	for _, id := range s.orphans(now) {
 		if len(claimed) >= claim.Limit {
 			break
 		}
-		if !r.Orphaned() || s.owners[r.Owner].After(now) {
-			continue
-		}
+		r := s.records[id]
 		r.Owner, r.Revision, r.UpdatedAt = claim.Owner, r.Revision+1, now
 		s.records[id] = r
 		claimed = append(claimed, clone(r))
 	}
 	return claimed, nil
+}
+
+// orphans lists what dead owners left, in the order of their ids.
+func (s *Store) orphans(now time.Time) []fleet.ActionID {
+	var ids []fleet.ActionID
+	for id, r := range s.records {
+		if r.Orphaned() && !s.owners[r.Owner].After(now) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b fleet.ActionID) int { return cmp.Compare(a.String(), b.String()) })
+	return ids
 }
 
 // List implements action.Store.
