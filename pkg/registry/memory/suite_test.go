@@ -34,3 +34,15 @@ func subject(*testing.T) registrytest.Subject {
 func TestSuite(t *testing.T) {
 	registrytest.Run(t, subject, registrytest.Options{ModelRuns: 100})
 }
+
+// TestModel draws sequences of calls and compares every answer with the sequential
+// model (G04, G06, G07, G09, G12).
+func TestModel_G04_RandomSequencesAgreeWithTheModel(t *testing.T) {
+	registrytest.CheckModel(t, func() registrytest.Subject { return subject(t) }, 1000)
+}
+
+// TestHistories records what concurrent clients are answered and has porcupine look
+// for an order that the sequential model accepts.
+func TestHistories(t *testing.T) {
+	registrytest.RunHistories(t, subject)
+}

@@ -1,7 +1,10 @@
 package registrytest
 
 import (
+	"flag"
 	"fmt"
+	"strconv"
+	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -16,357 +19,264 @@ func modelCases() []Case {
 	}
 }
 
-// operation is one random step.
-type operation struct {
-	kind    int
-	action  int
-	replica int
-	arg     int
-}
-
-func operations(steps int) *rapid.Generator[[]operation] {
-	one := rapid.Custom(func(t *rapid.T) operation {
-		return operation{
-			kind:    rapid.IntRange(0, 19).Draw(t, "kind"),
-			action:  rapid.IntRange(0, 9).Draw(t, "action"),
-			replica: rapid.IntRange(0, 2).Draw(t, "replica"),
-			arg:     rapid.IntRange(0, 3).Draw(t, "arg"),
+// CheckModel lets rapid draw sequences of calls and compares every answer, and the
+// state at the end, with the sequential model; what it finds it makes as short as it
+// can. newSubject makes an empty registry for each sequence. checks is how many
+// sequences are drawn, unless -rapid.checks was given.
+func CheckModel(t *testing.T, newSubject func() Subject, checks int) {
+	t.Helper()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if f := flag.Lookup("rapid.checks"); !given {
+		before := f.Value.String()
+		if err := f.Value.Set(strconv.Itoa(checks)); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Value.Set(before) }()
+	}
+	total, sequences := map[string]int{}, 0
+	rapid.Check(t, func(r *rapid.T) {
+		m := newModel(newWorld(r, newSubject(), Options{}))
+		r.Repeat(m.actions())
+		m.compare()
+		m.audit()
+		sequences++
+		for k, n := range m.done {
+			total[k] += n
 		}
 	})
-	return rapid.SliceOfN(one, steps, steps)
+	t.Logf("%d sequences: %v", sequences, total)
+	if sequences >= 50 && !t.Failed() {
+		met(t, total)
+	}
 }
 
-// model is what the suite believes of acme's part of the fleet. It knows no rule of
-// choice, only what must hold whoever is chosen.
+// met fails when no sequence had one of the steps that matter.
+func met(t TB, total map[string]int) {
+	for _, k := range []string{"routed", "reserved again", "refused", "settled", "settled again", "fence lost", "expired"} {
+		if total[k] == 0 {
+			t.Errorf("no history had a step that was %s: %v", k, total)
+		}
+	}
+}
+
+// model plays calls on a registry and judges them by the sequential model.
 type model struct {
 	*World
-	replicas []fleet.ReplicaID
-	hosts    map[fleet.ReplicaID]*host
-	actions  map[int]*pinnedAction
-	done     map[string]int // how often each kind of step had an effect
+	spec   spec
+	states []belief                   // where the registry may be; never none
+	held   map[int][]fleet.Assignment // what each action was answered, oldest fence first
+	done   map[string]int             // how often each kind of step had an effect
 }
-
-type host struct {
-	status  fleet.ReplicaStatus
-	intent  fleet.OperatorIntent
-	healthy bool
-	epoch   uint64
-	until   time.Time
-	active  int
-}
-
-type pinnedAction struct {
-	attempts []fleet.Assignment
-	ended    []fleet.Outcome // of settled attempts
-}
-
-func (a *pinnedAction) latest() fleet.Assignment { return a.attempts[len(a.attempts)-1] }
-func (a *pinnedAction) settled() bool            { return len(a.ended) == len(a.attempts) }
 
 // modelCapacity is small, so that histories meet full replicas.
 const modelCapacity = 2
 
+// stage publishes the model's fleet: three replicas of acme. It registers none.
+func stage(w *World, capacity int, tighten func(*fleet.QuotaPolicy)) spec {
+	w.Helper()
+	w.publish(registry.ChangeSet{Types: []fleet.ConnectorType{deskType()}, Trust: trustOne()})
+	w.admit(deskVersion(1))
+	b := deskBinding(acme(), open())
+	b.QuotaPolicyRef = "plain"
+	set := registry.ChangeSet{
+		Quotas: []fleet.QuotaPolicy{quota("plain", func(q *fleet.QuotaPolicy) {
+			q.Circuit = fleet.CircuitPolicy{}
+			tighten(q)
+		})},
+		Instances: []fleet.ConnectorInstance{deskInstance(acme())}, Bindings: []fleet.CapabilityBinding{b},
+	}
+	s := spec{capacity: capacity}
+	for _, zone := range []string{"a", "b", "c"} {
+		r := deskReplica(acme(), zone)
+		r.Capacity = uint32(capacity)
+		set.Replicas, s.replicas = append(set.Replicas, r), append(s.replicas, r.ID)
+	}
+	w.publish(set)
+	return s
+}
+
+func newModel(w *World) *model {
+	m := &model{World: w, spec: stage(w, modelCapacity, keep), held: map[int][]fleet.Assignment{}, done: map[string]int{}}
+	b := m.spec.first()
+	b.now = w.now
+	for range m.spec.replicas {
+		b.hosts = append(b.hosts, host{status: fleet.ReplicaOffline, intent: fleet.IntentRun})
+	}
+	m.states = []belief{b}
+	for i := range m.spec.replicas {
+		m.step(call{verb: registerVerb, host: i})
+	}
+	return m
+}
+
+// actions are the steps that rapid chooses from. Resolving and settling come up more
+// often than the rest, as several names of the same step.
+func (m *model) actions() map[string]func(*rapid.T) {
+	all := map[string]func(*rapid.T){}
+	step := func(name string, times int, draw func(t *rapid.T) (call, bool)) {
+		for i := range times {
+			all[fmt.Sprintf("%s%d", name, i)] = func(t *rapid.T) {
+				c, ok := draw(t)
+				if !ok {
+					return
+				}
+				m.step(c)
+			}
+		}
+	}
+	action := func(t *rapid.T) int { return rapid.IntRange(0, 9).Draw(t, "action") }
+	on := func(v verb) func(t *rapid.T) (call, bool) {
+		return func(t *rapid.T) (call, bool) {
+			return m.drawn(v, action(t), rapid.IntRange(0, 2).Draw(t, "host"), rapid.IntRange(0, 3).Draw(t, "arg"))
+		}
+	}
+	step("resolve", 7, on(resolveVerb))
+	step("settle", 5, on(settleVerb))
+	step("lookup", 1, on(lookupVerb))
+	step("settleOlder", 1, func(t *rapid.T) (call, bool) { return m.older(action(t)) })
+	step("beat", 2, on(beatVerb))
+	for _, v := range []verb{registerVerb, intendVerb, leaveVerb, passVerb, expireVerb} {
+		step(string(v), 1, on(v))
+	}
+	return all
+}
+
+// drawn makes a call out of drawn numbers; false when there is nothing to call.
+func (m *model) drawn(v verb, action, host, arg int) (call, bool) {
+	c := call{verb: v, action: action, host: host, offline: arg == 0, want: fleet.IntentRun}
+	switch v {
+	case settleVerb:
+		held := m.held[action]
+		if len(held) == 0 {
+			return c, false
+		}
+		c.held = held[len(held)-1]
+		c.outcome = []fleet.Outcome{fleet.OutcomeCompleted, fleet.OutcomeUnknown, fleet.OutcomeCancelled, fleet.OutcomeCancelled}[arg]
+	case intendVerb:
+		if arg == 0 {
+			c.want = fleet.IntentDrain
+		}
+	case passVerb:
+		c.pass = time.Duration(1+arg%2*2) * 7 * time.Second // 7 or 21: never meets 30 or 95 exactly
+	}
+	return c, true
+}
+
+// older settles the fence before the newest.
+func (m *model) older(action int) (call, bool) {
+	held := m.held[action]
+	if len(held) < 2 {
+		return call{}, false
+	}
+	return call{verb: settleVerb, action: action, held: held[len(held)-2], outcome: fleet.OutcomeCompleted}, true
+}
+
+// step plays one call on the registry and on the model, and fails when they differ.
+func (m *model) step(c call) {
+	m.Helper()
+	a := m.perform(c)
+	var after []belief
+	why := ""
+	for _, b := range m.states {
+		states, wrong := m.spec.next(b, c, a)
+		after = append(after, states...)
+		if wrong != "" {
+			why = wrong
+		}
+	}
+	if len(after) == 0 {
+		m.Fatalf("%s: %s", c, why)
+	}
+	m.states = after
+	m.note(c, a)
+}
+
+func (m *model) note(c call, a answer) {
+	switch {
+	case c.verb == resolveVerb && a.err != nil:
+		m.done["refused"]++
+	case c.verb == resolveVerb:
+		held := m.held[c.action]
+		if len(held) > 0 && held[len(held)-1].Attempt.Fence == a.assignment.Attempt.Fence {
+			return
+		}
+		m.held[c.action] = append(held, a.assignment)
+		m.done[map[bool]string{true: "routed", false: "reserved again"}[len(held) == 0]]++
+	case c.verb == settleVerb && fleet.Is(a.err, fleet.FenceLost):
+		m.done["fence lost"]++
+	case c.verb == settleVerb:
+		m.done[map[bool]string{true: "settled", false: "settled again"}[a.receipt.First]]++
+	case c.verb == expireVerb:
+		m.done["expired"] += a.expiry.Expired
+	}
+}
+
+// compare holds the registry's final state against the model's.
+func (m *model) compare() {
+	m.Helper()
+	for n := range m.states[0].actions {
+		m.step(call{verb: lookupVerb, action: n})
+	}
+	for i, id := range m.spec.replicas {
+		live, h := m.replica(id).Live, m.states[0].hosts[i]
+		m.expect(int(live.Active) == h.active && live.LeaseEpoch == h.epoch && live.Status == h.status && live.Intent == h.intent,
+			"%s is %s, the model says %+v", id, text(live), h)
+	}
+}
+
+// modelRun plays fixed sequences, so that the suite is the same each time and runs
+// under any TB; CheckModel is the one that searches and shrinks.
 func modelRun(w *World) {
 	total := map[string]int{}
 	for run := range w.options.ModelRuns {
 		sub := newWorld(w.TB, w.fresh(), w.options)
 		sub.fresh = w.fresh
 		m := newModel(sub)
-		for step, op := range operations(w.options.ModelSteps).Example(run + 1) {
-			if why := m.step(op); why != "" {
-				w.Fatalf("run %d, step %d, %+v: %s", run, step, op, why)
+		for _, op := range operations(w.options.ModelSteps).Example(run + 1) {
+			if c, ok := m.chosen(op); ok {
+				m.step(c)
 			}
 		}
-		m.compare(run)
+		m.compare()
 		sub.audit()
 		for k, n := range m.done {
 			total[k] += n
 		}
 	}
-	if w.options.ModelRuns*w.options.ModelSteps < 600 {
-		return // too short to have met everything
-	}
-	for _, k := range []string{"routed", "reserved again", "refused", "settled", "settled again", "fence lost", "expired"} {
-		w.expect(total[k] > 0, "no history had a step that was %s: %v", k, total)
+	if w.options.ModelRuns*w.options.ModelSteps >= 600 { // shorter ones need not meet everything
+		met(w.TB, total)
 	}
 }
 
-func newModel(w *World) *model {
-	w.publish(registry.ChangeSet{Types: []fleet.ConnectorType{deskType()}, Trust: trustOne()})
-	w.admit(deskVersion(1))
-	b := deskBinding(acme(), open())
-	b.QuotaPolicyRef = "plain"
-	set := registry.ChangeSet{
-		Quotas:    []fleet.QuotaPolicy{quota("plain", func(q *fleet.QuotaPolicy) { q.Circuit = fleet.CircuitPolicy{} })},
-		Instances: []fleet.ConnectorInstance{deskInstance(acme())}, Bindings: []fleet.CapabilityBinding{b},
-	}
-	m := &model{World: w, hosts: map[fleet.ReplicaID]*host{}, actions: map[int]*pinnedAction{}, done: map[string]int{}}
-	for _, zone := range []string{"a", "b", "c"} {
-		r := deskReplica(acme(), zone)
-		r.Capacity = modelCapacity
-		set.Replicas, m.replicas = append(set.Replicas, r), append(m.replicas, r.ID)
-		m.hosts[r.ID] = &host{status: fleet.ReplicaOffline, intent: fleet.IntentRun}
-	}
-	w.publish(set)
-	for _, id := range m.replicas {
-		m.register(id)
-	}
-	return m
-}
+// operation is one step of a fixed sequence.
+type operation struct{ kind, action, host, arg int }
 
-func (m *model) register(id fleet.ReplicaID) string {
-	h := m.hosts[id]
-	l, err := m.Fleet.Register(m.ctx(), m.registration(id))
-	if err != nil {
-		return "register: " + err.Error()
-	}
-	m.leases[id] = l
-	h.epoch++
-	h.status, h.healthy, h.until = fleet.ReplicaReady, true, m.now.Add(leaseTTL)
-	if h.intent == fleet.IntentDrain {
-		h.status = fleet.ReplicaDraining
-	}
-	return same("epoch", l.Epoch, h.epoch)
-}
-
-func same[T comparable](what string, got, want T) string {
-	if got != want {
-		return fmt.Sprintf("%s is %v, the model says %v", what, got, want)
-	}
-	return ""
-}
-
-// step does one operation on both and says how they differ, or "".
-func (m *model) step(op operation) string {
-	id := m.replicas[op.replica]
-	switch {
-	case op.kind < 7:
-		return m.stepResolve(op.action)
-	case op.kind < 12:
-		return m.stepSettle(op.action, op.arg)
-	case op.kind == 12:
-		return m.stepOldSettle(op.action)
-	case op.kind < 15:
-		return m.stepBeat(id)
-	case op.kind == 15:
-		return m.register(id)
-	case op.kind == 16:
-		return m.stepIntend(id, op.arg)
-	case op.kind == 17:
-		return m.stepLeave(id, op.arg == 0)
-	case op.kind == 18:
-		m.advance(time.Duration(1+op.arg%2*2) * 7 * time.Second) // 7 or 21: never meets 30 or 95 exactly
-		return ""
-	}
-	return m.stepExpire()
-}
-
-func (h *host) alive(now time.Time) bool {
-	return h.status != fleet.ReplicaOffline && h.until.After(now)
-}
-
-func (h *host) takesNew(now time.Time) bool {
-	return h.alive(now) && h.status == fleet.ReplicaReady && h.intent == fleet.IntentRun && h.healthy && h.active < modelCapacity
-}
-
-func (m *model) stepResolve(n int) string {
-	req := request(fmt.Sprintf("m%d", n))
-	req.TimeToLive = 65 * time.Second
-	got, err := m.Router.Resolve(m.ctx(), req)
-	a, known := m.actions[n]
-	if !known {
-		return m.checkNew(n, got, err)
-	}
-	h := m.hosts[a.latest().Route.Replica]
-	if !a.settled() && h.alive(m.now) && h.epoch == a.latest().Attempt.LeaseEpoch {
-		if err != nil {
-			return "a reserved action was refused: " + err.Error()
+func operations(steps int) *rapid.Generator[[]operation] {
+	one := rapid.Custom(func(t *rapid.T) operation {
+		return operation{
+			kind:   rapid.IntRange(0, 19).Draw(t, "kind"),
+			action: rapid.IntRange(0, 9).Draw(t, "action"),
+			host:   rapid.IntRange(0, 2).Draw(t, "host"),
+			arg:    rapid.IntRange(0, 3).Draw(t, "arg"),
 		}
-		return same("the assignment", text(got), text(a.latest()))
-	}
-	if !a.settled() {
-		a.ended = append(a.ended, fleet.OutcomeLeaseExpired)
-		h.active--
-	}
-	return m.checkAgain(a, h, got, err)
-}
-
-func (m *model) checkNew(n int, got fleet.Assignment, err error) string {
-	possible := false
-	for _, h := range m.hosts {
-		possible = possible || h.takesNew(m.now)
-	}
-	if err != nil {
-		m.done["refused"]++
-		if possible || !fleet.Is(err, fleet.ReplicaUnavailable) {
-			return fmt.Sprintf("a new action was refused (%v) although a replica takes it: %v", err, possible)
-		}
-		return ""
-	}
-	h := m.hosts[got.Route.Replica]
-	if !h.takesNew(m.now) {
-		return fmt.Sprintf("it was routed to %s, which is %+v", got.Route.Replica, *h)
-	}
-	h.active++
-	m.actions[n] = &pinnedAction{attempts: []fleet.Assignment{got}}
-	m.done["routed"]++
-	return same("fence", got.Attempt.Fence.Number, 1) + same("epoch", got.Attempt.LeaseEpoch, h.epoch)
-}
-
-func (m *model) checkAgain(a *pinnedAction, h *host, got fleet.Assignment, err error) string {
-	for _, o := range a.ended {
-		if o == fleet.OutcomeCompleted {
-			if !fleet.Is(err, fleet.Conflict) {
-				return fmt.Sprintf("a completed action was answered %v", err)
-			}
-			return ""
-		}
-	}
-	possible := h.alive(m.now) && h.active < modelCapacity
-	if err != nil {
-		m.done["refused"]++
-		if possible || !fleet.Is(err, fleet.ReplicaUnavailable) {
-			return fmt.Sprintf("a retry was refused (%v); possible: %v", err, possible)
-		}
-		return ""
-	}
-	if !possible {
-		return fmt.Sprintf("a retry was granted on a replica that is %+v", *h)
-	}
-	fence := a.latest().Attempt.Fence.Number + 1
-	if got.Route != a.latest().Route {
-		return "the route moved"
-	}
-	a.attempts = append(a.attempts, got)
-	h.active++
-	m.done["reserved again"]++
-	return same("fence", got.Attempt.Fence.Number, fence) + same("epoch", got.Attempt.LeaseEpoch, h.epoch) + same("earlier", len(got.Earlier), len(a.ended))
-}
-
-func (m *model) stepSettle(n, outcome int) string {
-	a, known := m.actions[n]
-	if !known {
-		return ""
-	}
-	o := []fleet.Outcome{fleet.OutcomeCompleted, fleet.OutcomeUnknown, fleet.OutcomeCancelled, fleet.OutcomeCancelled}[outcome]
-	r, err := m.Router.Settle(m.ctx(), a.latest(), fleet.Settlement{Outcome: o})
-	if err != nil {
-		return "settle: " + err.Error()
-	}
-	if a.settled() {
-		m.done["settled again"]++
-		return same("first", r.First, false) + same("outcome", r.Settlement.Outcome, a.ended[len(a.ended)-1])
-	}
-	a.ended = append(a.ended, o)
-	m.hosts[a.latest().Route.Replica].active--
-	m.done["settled"]++
-	return same("first", r.First, true) + same("outcome", r.Settlement.Outcome, o)
-}
-
-func (m *model) stepOldSettle(n int) string {
-	a, known := m.actions[n]
-	if !known || len(a.attempts) < 2 {
-		return ""
-	}
-	_, err := m.Router.Settle(m.ctx(), a.attempts[len(a.attempts)-2], fleet.Settlement{Outcome: fleet.OutcomeCompleted})
-	m.done["fence lost"]++
-	return same("an older fence is refused", fleet.Is(err, fleet.FenceLost), true)
-}
-
-func (m *model) stepBeat(id fleet.ReplicaID) string {
-	h := m.hosts[id]
-	l, err := m.Fleet.Renew(m.ctx(), m.nextBeat(id))
-	if !h.alive(m.now) {
-		return same("a dead lease is refused", fleet.Is(err, fleet.LeaseLost), true)
-	}
-	if err != nil {
-		return "beat: " + err.Error()
-	}
-	m.leases[id] = l
-	h.until, h.healthy = m.now.Add(leaseTTL), true
-	if h.intent == fleet.IntentDrain {
-		h.status = fleet.ReplicaDraining
-	}
-	return same("status", l.Status, h.status)
-}
-
-func (m *model) stepIntend(id fleet.ReplicaID, arg int) string {
-	h := m.hosts[id]
-	want := fleet.IntentRun
-	if arg == 0 {
-		want = fleet.IntentDrain
-	}
-	m.intend(id, want)
-	h.intent = want
-	if want == fleet.IntentRun && h.status == fleet.ReplicaDraining {
-		h.healthy, h.status = false, fleet.ReplicaReady
-	}
-	return ""
-}
-
-func (m *model) stepLeave(id fleet.ReplicaID, offline bool) string {
-	h := m.hosts[id]
-	_, err := m.Fleet.Leave(m.ctx(), registry.Departure{
-		Claim: m.claim(), Replica: id, PeerDID: didOf(id), Epoch: m.leases[id].Epoch, Offline: offline,
 	})
-	if !h.alive(m.now) {
-		return same("leaving a dead lease is refused", fleet.Is(err, fleet.LeaseLost), true)
-	}
-	if err != nil {
-		return "leave: " + err.Error()
-	}
-	h.status = fleet.ReplicaDraining
-	if offline {
-		h.status = fleet.ReplicaOffline
-	}
-	return ""
+	return rapid.SliceOfN(one, steps, steps)
 }
 
-func (m *model) stepExpire() string {
-	e, err := m.Fleet.Expire(m.ctx(), 1000)
-	if err != nil {
-		return "expire: " + err.Error()
+func (m *model) chosen(op operation) (call, bool) {
+	if op.kind == 12 {
+		return m.older(op.action)
 	}
-	want := registry.Expiry{}
-	for _, h := range m.hosts {
-		if h.status != fleet.ReplicaOffline && !h.until.After(m.now) {
-			h.status = fleet.ReplicaOffline
-			want.Offline++
+	v := expireVerb
+	for _, c := range []struct {
+		below int
+		verb  verb
+	}{{7, resolveVerb}, {12, settleVerb}, {15, beatVerb}, {16, registerVerb}, {17, intendVerb}, {18, leaveVerb}, {19, passVerb}} {
+		if op.kind < c.below {
+			v = c.verb
+			break
 		}
 	}
-	for _, a := range m.actions {
-		h := m.hosts[a.latest().Route.Replica]
-		switch {
-		case a.settled():
-		case !h.alive(m.now) || h.epoch != a.latest().Attempt.LeaseEpoch:
-			a.ended = append(a.ended, fleet.OutcomeLeaseExpired)
-			h.active--
-			want.Expired++
-			m.done["expired"]++
-		case !a.latest().Attempt.Deadline.After(m.now):
-			a.ended = append(a.ended, fleet.OutcomeUnknown)
-			h.active--
-			want.Overdue++
-		}
-	}
-	return same("expiry", e, want)
-}
-
-// compare holds the registry's final state against the model's.
-func (m *model) compare(run int) {
-	m.Helper()
-	for id, h := range m.hosts {
-		live := m.replica(id).Live
-		m.expect(int(live.Active) == h.active && live.LeaseEpoch == h.epoch && live.Status == h.status && live.Intent == h.intent,
-			"run %d: %s is %s, the model says %+v", run, id, text(live), *h)
-	}
-	for n, a := range m.actions {
-		r := m.lookup(fmt.Sprintf("m%d", n))
-		m.expect(len(r.Attempts) == len(a.attempts) && r.Route == a.latest().Route, "run %d: action %d has %d attempts, the model %d", run, n, len(r.Attempts), len(a.attempts))
-		for i, o := range a.ended {
-			s := r.Attempts[i].Settlement
-			m.expect(s != nil && s.Outcome == o, "run %d: attempt %d of action %d ended as %s, the model says %s", run, i+1, n, text(s), o)
-		}
-		m.expect(r.Current().Settled() == a.settled(), "run %d: action %d is settled: %v", run, n, r.Current().Settled())
-	}
+	return m.drawn(v, op.action, op.host, op.arg)
 }
