@@ -135,12 +135,6 @@ type attempt struct {
 
 func (p pinned) last() attempt { return p.attempts[len(p.attempts)-1] }
 func (p pinned) settled() bool { return p.last().outcome != "" }
-func (p pinned) ended() int {
-	if p.settled() {
-		return len(p.attempts)
-	}
-	return len(p.attempts) - 1
-}
 
 func (p pinned) completed() bool {
 	return slices.ContainsFunc(p.attempts, func(a attempt) bool { return a.outcome == fleet.OutcomeCompleted })
