@@ -32,6 +32,7 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 	if err != nil {
 		return registry.Receipt{}, err
 	}
+	doubt := false // an earlier try may have settled: a later failure must not deny it
 	for try := range maxTries {
 		receipt, known, err := r.settleOnce(ctx, p, args)
 		switch {
@@ -41,7 +42,8 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 			return receipt, nil
 		case fateUnknown(err):
 			r.retries.unknown.Add(1)
-		case !r.retryable(err):
+			doubt = true
+		case !r.retryable(err) && !doubt:
 			return registry.Receipt{}, refused("settle.unavailable", "the attempt could not be settled", err)
 		}
 		if !pause(ctx, try) {
