@@ -28,7 +28,6 @@ type realProvenance struct {
 	file, sha512                              string
 	issuer, subject, builder, repository, ref string
 	certificateLogs                           int
-	parameters                                []any
 }
 
 func realProvenances() map[string]realProvenance {

@@ -120,7 +120,6 @@ type rig struct {
 
 	mu    sync.Mutex
 	front func(w http.ResponseWriter, r *http.Request, next http.Handler)
-	seen  []string // message types that arrived
 }
 
 const deskManifest = `{"aip_version":"1.0","name":"desk","version":"1.0.0","capabilities":[
