@@ -120,7 +120,7 @@ func admissions() Noun {
 		Columns: []Column{
 			col("version", "version_id"), form("state", "state", Status), col("revision", "catalog_revision"),
 			col("trust", "trust_revision"), col("actor", "actor"), col("reason", "reason"), form("applied", "applied_at", Since),
-			wide("package", "package_digest"), wide("evaluator", "evaluator_version"),
+			wide("package", "package_digest"), wide("evaluator", "evaluator_version"), wide("revocations", "revocation_list"),
 		},
 	}
 }
@@ -144,6 +144,17 @@ func trust() Noun {
 		About: "One immutable revision of the trust policy: whose signatures admit a release.",
 		Columns: []Column{
 			col("number", "number"), col("digest", "digest"), col("actor", "actor"), col("reason", "reason"), form("applied", "applied_at", Since),
+		},
+	}
+}
+
+func revocations() Noun {
+	return Noun{
+		Plural: "revocations", Single: "revocation", Kind: "Revocations",
+		About: "One signed, numbered list of what is not trusted any more. Every list is complete; the newest one counts.",
+		Columns: []Column{
+			col("number", "number"), form("issued", "issued_at", Since), form("entries", "entries", Count), col("actor", "actor"),
+			col("reason", "reason"), form("applied", "applied_at", Since), wide("digest", "digest"),
 		},
 	}
 }

@@ -52,7 +52,7 @@ func wideForm(name, path string, f Form) Column {
 func All() []Noun {
 	return []Noun{
 		types(), versions(), instances(), replicas(), bindings(), quotas(), capabilities(),
-		tenants(), routes(), admissions(), reconciliations(), trust(), events(),
+		tenants(), routes(), admissions(), reconciliations(), trust(), revocations(), events(),
 	}
 }
 
@@ -108,6 +108,8 @@ func (n Noun) Records(r registry.Records) []any {
 		return app.Items(r.Reconciliations)
 	case registry.TrustRevisions:
 		return app.Items(r.Trust)
+	case registry.Revocations:
+		return app.Items(r.Revocations)
 	case registry.Events:
 		return app.Items(r.Events)
 	}

@@ -25,6 +25,9 @@ func ReadAll(ctx context.Context, reader registry.Reader, s registry.Selection) 
 		all.Quotas = append(all.Quotas, page.Quotas...)
 		all.Routes = append(all.Routes, page.Routes...)
 		all.Reconciliations = append(all.Reconciliations, page.Reconciliations...)
+		all.Admissions = append(all.Admissions, page.Admissions...)
+		all.Trust = append(all.Trust, page.Trust...)
+		all.Revocations = append(all.Revocations, page.Revocations...)
 		all.Events = append(all.Events, page.Events...)
 		if page.Next == "" {
 			return all, nil
