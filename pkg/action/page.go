@@ -54,7 +54,8 @@ func (p Place) Before(r Record) bool {
 
 // Matches reports whether the selection picks the record, its place aside.
 func (s Selection) Matches(r Record) bool {
-	return (s.Tenant.IsZero() || r.Tenant == s.Tenant) && (len(s.States) == 0 || slices.Contains(s.States, r.State))
+	return (s.Tenant.IsZero() || r.Tenant == s.Tenant) && (len(s.States) == 0 || slices.Contains(s.States, r.State)) &&
+		(s.Owner == "" || r.Owner == s.Owner && r.Orphaned())
 }
 
 // NewPage makes a page of at most limit records out of a sorted list that has one

@@ -45,6 +45,7 @@ const MaxListItems = 200
 type Selection struct {
 	Tenant fleet.TenantID
 	States []State
+	Owner  string // only what this owner still has to bring to rest; with no other filter
 	After  string // Page.Next of the page before
 	Limit  int    // 1..MaxListItems; 0 means 50
 }

@@ -46,9 +46,10 @@ type Engine struct {
 	jobs    chan *job
 	stopped chan struct{} // closed when Run takes no more jobs
 	flights flights
-	doubts  doubts
 	news    news
-	lease   atomic.Int64 // when the owner's lease was last asked for and given, Unix nanoseconds
+
+	lease    atomic.Int64 // when the owner's lease was last asked for and given, Unix nanoseconds
+	doubtful atomic.Int64 // until when a lost write may still be under way, Unix nanoseconds
 }
 
 // job is one action to run.
@@ -136,15 +137,18 @@ func (e *Engine) leave(ctx context.Context) error {
 func (e *Engine) keepLease(ctx context.Context, stop <-chan struct{}) {
 	ticker := time.NewTicker(e.Hold / 3)
 	defer ticker.Stop()
-	for {
+	for beat := 1; ; beat++ {
 		limit := claimLimit
 		if closed(stop) {
 			limit = 0
 		}
-		if err := e.claim(ctx, limit); err != nil && ctx.Err() == nil {
+		err := e.claim(ctx, limit)
+		if err == nil && limit > 0 {
+			err = e.sweep(ctx, beat)
+		}
+		if err != nil && ctx.Err() == nil {
 			e.Log.WarnContext(ctx, "owner lease not renewed", "error", err)
 		}
-		e.resolveDoubts(ctx)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -176,6 +180,7 @@ func (e *Engine) claim(ctx context.Context, limit int) error {
 	asked := e.Now()
 	claimed, err := e.Store.Claim(ctx, action.Claim{Owner: e.Owner, Hold: e.Hold, Limit: limit})
 	if err != nil {
+		e.doubt(err)
 		return err
 	}
 	e.lease.Store(asked.UnixNano())
@@ -240,14 +245,9 @@ func (e *Engine) known(ctx context.Context, s action.Submission, overload error)
 
 // admit stores the submission; run tells whether it is this engine's to run.
 func (e *Engine) admit(ctx context.Context, s action.Submission) (record action.Record, run bool, err error) {
-	defer func() {
-		if fleet.Is(err, fleet.Unknown) {
-			e.doubts.add(s.ID, s.Tenant, e.Now())
-		}
-	}()
+	defer func() { e.doubt(err) }()
 	record, created, err := e.Store.Submit(ctx, s)
 	if fleet.Is(err, fleet.Unknown) { // asking again tells whether it was stored
-		e.doubts.add(s.ID, s.Tenant, e.Now())
 		record, created, err = e.Store.Submit(ctx, s)
 	}
 	if err != nil || created || record.State != action.Retryable {

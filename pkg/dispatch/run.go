@@ -55,6 +55,8 @@ func (e *Engine) await(ctx context.Context, j *job) (action.Record, bool) {
 		// and a successor goes on.
 		e.settleAbandoned(ctx, r)
 		return r, false
+	case j.takeover: // what may have begun is not refused for load: it runs without a place
+		j.ticket = nil
 	default:
 		e.release(ctx, r, err, fleet.Digest{})
 		return r, false

@@ -16,6 +16,12 @@ const takeoverPatience = 5 * time.Second
 // takeOver goes on with an action that a dead owner left. What has a route begins
 // with a status query to the pinned host: the dead owner may have sent it (G39).
 func (e *Engine) takeOver(ctx context.Context, r action.Record) {
+	if current, err := e.Store.Get(ctx, r.Tenant, r.ID); err == nil { // it may have gone on while this waited
+		r = current
+	}
+	if r.Owner != e.Owner {
+		return
+	}
 	if !r.State.Running() {
 		e.settleAbandoned(ctx, r)
 		return

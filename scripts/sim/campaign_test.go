@@ -158,7 +158,7 @@ func playPart(part shard) (sim.Report, error) {
 		return r, err
 	}
 	cmd := exec.Command(program, "-test.run=^TestShard$", "-test.timeout=0")
-	cmd.Env = append(os.Environ(), shardVariable+"="+string(text), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), shardVariable+"="+string(text), "GOMAXPROCS=1", "GOGC=400", "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = os.Stderr
 	if out, err := cmd.Output(); err != nil {
 		return r, fmt.Errorf("a part of the campaign failed: %w\n%s", err, out)

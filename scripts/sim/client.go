@@ -65,37 +65,43 @@ func (c *client) live() {
 	}
 	c.besides()
 	for n := 0; c.w.ctx.Err() == nil && !c.done(); n++ {
-		c.step(n)
-		if !sleep(c.w.ctx, c.draw(300*time.Millisecond, 2*time.Second, "pause", n)) {
+		pause := c.draw(300*time.Millisecond, 3*time.Second, "pause", n)
+		if c.step(n) {
+			pause += 2 * time.Second
+		}
+		if !sleep(c.w.ctx, pause) {
 			return
 		}
 	}
 }
 
-func (c *client) step(n int) {
+// step submits what is not acknowledged, or asks. It reports whether the action was
+// submitted again.
+func (c *client) step(n int) (again bool) {
 	e := c.engine(n)
 	if e == nil {
-		return
+		return false
 	}
 	c.mu.Lock()
 	known := c.acknowledged
 	c.mu.Unlock()
 	if !known {
 		c.submit(e)
-		return
+		return false
 	}
 	r, err := e.Get(c.w.ctx, c.submission.Tenant, c.submission.ID)
 	if err != nil {
 		if fleet.Is(err, fleet.NotFound) {
 			c.w.broken("G39", c.name(), "it was acknowledged and is gone")
 		}
-		return
+		return false
 	}
 	c.saw(r)
 	if r.State == action.Retryable {
 		c.archive(n)
 		c.submit(e)
 	}
+	return r.State == action.Retryable
 }
 
 // archive takes the route of an action that may run again away: it never will.

@@ -158,9 +158,6 @@ func (n *network) fate(p parcel) fate {
 func (n *network) post(ctx context.Context, p parcel) (peer.Reply, error) {
 	f := n.fate(p)
 	w := n.w
-	if f.copy > 0 {
-		n.carry(p, f.copy, nil)
-	}
 	switch {
 	case f.kind == netDialTimeout:
 		sleep(ctx, peer.DefaultDialTimeout)
@@ -175,6 +172,9 @@ func (n *network) post(ctx context.Context, p parcel) (peer.Reply, error) {
 	case f.kind == netBlackhole:
 		<-ctx.Done()
 		return peer.Reply{}, interrupted()
+	}
+	if f.copy > 0 { // what was never connected has no copies
+		n.carry(p, f.copy, nil)
 	}
 	answer := make(chan *peer.Reply, 1)
 	n.carry(p, f.delay, answer)

@@ -18,7 +18,7 @@ const (
 	submitTime = 60 * time.Second // in which actions are submitted
 	stormTime  = 90 * time.Second // in which things fail
 	calmLimit  = 40 * time.Minute // by which everything must be quiet
-	leaseTTL   = 20 * time.Second
+	leaseTTL   = 30 * time.Second
 	ownerHold  = 6 * time.Second
 	askAge     = 15 * time.Second // after which an uncertain attempt is the operator's
 )

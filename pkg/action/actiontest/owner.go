@@ -145,3 +145,38 @@ func list(t *testing.T, h Harness) {
 		t.Fatalf("uncertain ones of every tenant: %d, %v; want 4", len(page.Records), err)
 	}
 }
+
+// owned: an owner finds what it has to bring to rest, and nothing else, a page at a time.
+func owned(t *testing.T, h Harness) {
+	for _, n := range []string{"1", "2", "3"} {
+		submit(t, h, submission(n))
+	}
+	done := submit(t, h, submission("4"))
+	next, err := done.Finish(action.Completed, []byte(`{"ok":true}`), fleet.Digest{}, true)
+	advance(t, h, next, err)
+	unsettled := submit(t, h, submission("5"))
+	next, err = unsettled.Finish(action.Completed, []byte(`{"ok":true}`), fleet.Digest{}, false)
+	advance(t, h, next, err)
+	other := submission("6")
+	other.Owner = "owner-2"
+	submit(t, h, other)
+	seen := map[fleet.ActionID]bool{}
+	for after := ""; ; {
+		page, err := h.Store.List(t.Context(), action.Selection{Owner: "owner-1", After: after, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.Records {
+			if r.Owner != "owner-1" || !r.Orphaned() || seen[r.ID] {
+				t.Errorf("listed %s of %s, %s", r.ID, r.Owner, r.State)
+			}
+			seen[r.ID] = true
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("listed %d records, want the three that run and the one to settle", len(seen))
+	}
+}

@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"G44_TheMachineIsEnforced", machine},
 		{"G39_ASuccessorClaimsWhatADeadOwnerLeft", takeover},
 		{"G12_AFinalUnsettledActionIsClaimed", claimUnsettled},
+		{"G39_AnOwnerFindsWhatItHasToBringToRest", owned},
 		{"G39_ALiveOwnerKeepsItsActions", liveOwner},
 		{"G39_AnOwnerThatLeavesIsReplacedAtOnce", leave},
 		{"G44_ARetryableActionIsNobodysUntilReopened", reopen},

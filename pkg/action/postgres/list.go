@@ -16,6 +16,9 @@ var listSQL string
 //go:embed list_all.sql
 var listAllSQL string
 
+//go:embed list_owned.sql
+var listOwnedSQL string
+
 //go:embed list_uncertain.sql
 var listUncertainSQL string
 
@@ -52,6 +55,8 @@ func pageQuery(s action.Selection, at time.Time, after string, limit int) (strin
 		states = append(states, string(state))
 	}
 	switch {
+	case s.Owner != "":
+		return listOwnedSQL, []any{s.Owner, at, after, limit}
 	case !s.Tenant.IsZero():
 		return listSQL, []any{s.Tenant.String(), states, at, after, limit}
 	case len(states) == 1 && s.States[0] == action.Uncertain:
