@@ -57,7 +57,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	began := o.Now()
 	s := &show{Options: o, clients: map[string]*client.Client{}}
 	err := s.play(ctx)
-	if err != nil && s.fleet != nil {
+	switch {
+	case err == nil || s.fleet == nil:
+	case ctx.Err() != nil:
+		s.Say("interrupted: stopping every process")
+	default:
 		s.logTails()
 	}
 	if s.fleet != nil {
