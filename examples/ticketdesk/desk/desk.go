@@ -107,6 +107,9 @@ type request struct {
 // perform runs a request: at most one effect for each idempotency key.
 func (d *Desk) perform(ctx context.Context, r request) (Effect, error) {
 	defer d.track(r.call.IdempotencyKey)()
+	if err := d.called(r); err != nil {
+		return Effect{}, err
+	}
 	rules, err := d.faults.read()
 	if err != nil {
 		return Effect{}, err

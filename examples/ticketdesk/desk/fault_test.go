@@ -165,3 +165,28 @@ func waitFired(t *testing.T, dir string) {
 		}
 	}
 }
+
+// A repeat of a key is one effect and two calls: who counts calls finds it.
+func TestCalled_G25_EveryCallIsWrittenDownOnceAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	d := openIn(t, dir)
+	call := Call{ActionID: "act_1", IdempotencyKey: "key-1"}
+	for range 2 {
+		if _, err := d.OpenTicket(t.Context(), call, "one", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := RecordCalls(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.OpenTicket(t.Context(), call, "one", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	calls, err := ReadCalls(dir)
+	if err != nil || len(calls) != 2 || calls[0].ActionID != "act_1" || calls[1].IdempotencyKey != "key-1" {
+		t.Errorf("calls %+v, %v: want the two since it was asked for", calls, err)
+	}
+	if effects, err := ReadEffects(dir); err != nil || len(effects) != 1 {
+		t.Errorf("effects %+v, %v", effects, err)
+	}
+}

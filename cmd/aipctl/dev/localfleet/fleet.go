@@ -18,6 +18,7 @@ type Options struct {
 	Hosts    int           // MinHosts..MaxHosts; 0 takes what the fleet had, or MinHosts
 	LeaseTTL time.Duration // of every host's lease; 0 is the registry's default
 	Brisk    bool          // reconciles with short pauses, for demonstrations and tests
+	Idle     bool          // makes everything and starts the database alone: the caller runs the rest
 	Now      func() time.Time
 	Say      func(format string, args ...any) // progress; nil is silent
 }
@@ -134,11 +135,15 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{
+	steps := []func(context.Context) error{
 		func(context.Context) error { return f.place.make() },
 		func(context.Context) error { return f.writeConfigs() },
-		f.startDatabase, f.publish, f.startAll, f.awaitLeases,
-	} {
+		f.startDatabase, f.publish,
+	}
+	if !o.Idle {
+		steps = append(steps, f.startAll, f.awaitLeases)
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return f, err
 		}
