@@ -42,7 +42,10 @@ func elsewhere() map[string]string {
 		"release pack": "cmd/aipctl/release", "release sign": "cmd/aipctl/release", "release attest": "cmd/aipctl/release",
 		"release verify": "cmd/aipctl/release", "release inspect": "cmd/aipctl/release", "release keygen": "cmd/aipctl/release",
 		"admit release": "cmd/aipctl/admit",
-		"trust apply":   "cmd/aipctl/trust", "trust show": "cmd/aipctl/trust", "trust history": "cmd/aipctl/trust", "trust reverify": "cmd/aipctl/trust",
+		"trust apply":   "cmd/aipctl/trust", "trust show": "cmd/aipctl/trust", "trust history": "cmd/aipctl/trust", "trust reverify": "cmd/aipctl/reverify",
+		"release export": "cmd/aipctl/reverify", "release approve": "cmd/aipctl/release", "release conform": "cmd/aipctl/conform",
+		"release push": "cmd/aipctl/release", "release pull": "cmd/aipctl/release",
+		"revocation sign": "cmd/aipctl/reverify", "revocation apply": "cmd/aipctl/reverify", "revocation show": "cmd/aipctl/reverify",
 		"dev up": "cmd/aipctl/dev", "dev down": "cmd/aipctl/dev", "dev status": "cmd/aipctl/dev", "dev demo": "cmd/aipctl/dev",
 	}
 }

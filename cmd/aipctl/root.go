@@ -19,6 +19,8 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/reconcile"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/registrycmd"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/release"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/reverify"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/revocation"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/route"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/target"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/transition"
@@ -28,13 +30,15 @@ import (
 
 // root assembles the command tree.
 func root(a *app.App) *cobra.Command {
+	trusted := trust.Command(a)
+	trusted.AddCommand(reverify.Command(a))
 	r := a.Root(
 		get.Command(a), describe.Command(a), route.Command(a), events.Command(a), events.AuditCommand(a),
 		wait.Command(a), doctor.Command(a), dash.Command(a),
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
 		drain.Command(a), drain.UndrainCommand(a),
 		action.Command(a), reconcile.Command(a),
-		admit.Command(a), release.Command(a), trust.Command(a),
+		admit.Command(a), release.Command(a), trusted, revocation.Command(a),
 		registrycmd.Command(a), target.Command(a), dev.Command(a),
 	)
 	r.AddCommand(transition.Commands(a)...)

@@ -29,6 +29,7 @@ type Request struct {
 	Revocations   *RevocationList // in force; nil when there is none
 	At            time.Time       // of the evaluation
 	Known         Known
+	Approved      *Approved // under which policy approvers approved; nil: under Policy
 }
 
 // Known is what the registry holds about the release's type.
@@ -45,6 +46,7 @@ type evaluation struct {
 	now         time.Time
 	known       Known
 	trust       uint64
+	approved    *Approved
 	revocations *RevocationList
 	found       findings
 	documents   []DocumentReport
@@ -88,7 +90,7 @@ func (v Evaluator) run(r Request) *evaluation {
 func (v Evaluator) begin(r Request) *evaluation {
 	return &evaluation{
 		bundles: v.Bundles, policy: r.Policy, pkg: r.Package, now: r.At.UTC(), known: r.Known,
-		trust: r.TrustRevision, revocations: r.Revocations, found: findings{without: v.without},
+		trust: r.TrustRevision, approved: r.Approved, revocations: r.Revocations, found: findings{without: v.without},
 		signers: map[string][]string{}, bound: map[string]bool{},
 	}
 }

@@ -38,8 +38,12 @@ func (e *evaluation) evaluateApproval(d document) {
 	if want := e.pkg.ApprovalDigest(); a.PackageDigest != want {
 		e.at(&d, "package_mismatch", "predicate.package_digest", fmt.Sprintf("approve the package as it is, %s", want), "it approves %s", a.PackageDigest)
 	}
-	if a.PolicyDigest != e.policy.Digest() || e.trust != 0 && a.TrustRevision != e.trust {
-		e.at(&d, "policy_mismatch", "predicate.policy_digest", fmt.Sprintf("approve under trust revision %d, %s", e.trust, e.policy.Digest()),
+	under := Approved{e.trust, e.policy.Digest()}
+	if e.approved != nil {
+		under = *e.approved
+	}
+	if a.PolicyDigest != under.PolicyDigest || under.TrustRevision != 0 && a.TrustRevision != under.TrustRevision {
+		e.at(&d, "policy_mismatch", "predicate.policy_digest", fmt.Sprintf("approve under trust revision %d, %s", under.TrustRevision, under.PolicyDigest),
 			"it approves under trust revision %d, %s", a.TrustRevision, a.PolicyDigest)
 	}
 	e.checkAge(d, "predicate.approved_at", a.ApprovedAt)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/publish"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/revocation"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/trust"
 	"github.com/aipfleet/aipfleet/pkg/admission"
 	"github.com/aipfleet/aipfleet/pkg/admission/sigstore"
@@ -119,16 +120,19 @@ func (o *Options) judge(ctx context.Context, reg *app.Registry, result *Result) 
 		return admission.Verified{}, nil
 	}
 	result.PackageDigest, result.Version = p.Digest(), p.Release().VersionID
-	if o.Digest != "" && o.Digest != p.Digest().String() {
-		return admission.Verified{}, fleet.Errorf(fleet.Conflict, "admit.package_changed", "the package is not the one that was planned").
-			Because("its digest is %s", p.Digest()).Advise("aipctl admit release %s --plan", o.Package)
+	if err := o.planned(p); err != nil {
+		return admission.Verified{}, err
+	}
+	list, err := revocation.Current(ctx, reg)
+	if err != nil {
+		return admission.Verified{}, err
 	}
 	known, err := knownOf(ctx, reg, p.Release().Type.ID)
 	if err != nil {
 		return admission.Verified{}, err
 	}
 	verified, found := admission.Evaluator{Bundles: sigstore.Verifier{}}.Evaluate(admission.Request{
-		Package: p, Policy: policy, TrustRevision: revision.Number, At: o.App.Now(), Known: known,
+		Package: p, Policy: policy, TrustRevision: revision.Number, Revocations: list, At: o.App.Now(), Known: known,
 	})
 	result.Findings = append(result.Findings, found...)
 	if len(found) == 0 {
@@ -136,6 +140,21 @@ func (o *Options) judge(ctx context.Context, reg *app.Registry, result *Result) 
 		result.Report = &report
 	}
 	return verified, nil
+}
+
+// planned refuses another package than the one that a plan showed.
+func (o *Options) planned(p *admission.Package) error {
+	if o.Digest == "" {
+		return nil
+	}
+	digest, err := fleet.ParseDigest(o.Digest)
+	if err != nil {
+		return err
+	}
+	if err := p.Planned(digest); err != nil {
+		return fleet.AsError(err, "").Advise("aipctl admit release %s --plan", o.Package)
+	}
+	return nil
 }
 
 // knownOf reads what the registry holds about a type.

@@ -128,6 +128,7 @@ func lastEvents(ctx context.Context, reader registry.Reader, subject string) ([]
 
 func (o *Options) page(d Description) app.Page {
 	page := app.Page{{Title: strings.ToUpper(d.Noun[:1]) + d.Noun[1:] + " " + d.ID, Fields: d.fields}}
+	page = append(page, decision(o.App, d.Record)...)
 	for _, r := range d.related {
 		columns, err := r.noun.Choose(nil, false)
 		if err != nil || len(r.records) == 0 {

@@ -57,7 +57,7 @@ func selections(r noun.Record) []registry.Selection {
 	case registry.CapabilityRecord:
 		return []registry.Selection{{Noun: registry.Bindings}, {Noun: registry.Versions, IDs: []string{v.Version.String()}}}
 	case registry.Admission:
-		return []registry.Selection{{Noun: registry.Versions, IDs: []string{v.Version.String()}}}
+		return []registry.Selection{{Noun: registry.Versions, IDs: []string{v.Version.String()}}, {Noun: registry.TrustRevisions, IDs: []string{fmt.Sprint(v.TrustRevision)}}}
 	}
 	return nil
 }
@@ -99,6 +99,8 @@ func next(r noun.Record, id string) []string {
 		if v.State != fleet.ReconcileResolved {
 			return []string{"aipctl reconcile show " + v.Action.String(), fmt.Sprintf("aipctl reconcile resolve %s --outcome happened|did-not-happen --evidence FILE --reason TEXT", v.Action)}
 		}
+	case registry.Admission:
+		return []string{"aipctl trust reverify " + v.Version.String(), fmt.Sprintf("aipctl release export %s --out DIR", v.PackageDigest)}
 	case registry.TenantRecord:
 		return []string{"aipctl get bindings --tenant " + id}
 	}

@@ -46,7 +46,7 @@ func (o *attestOptions) run(dir string) error {
 	if o.slot != admission.SlotProvenance && o.slot != admission.SlotSBOM {
 		return app.Unknown("usage.slot", "slot", o.slot, []string{admission.SlotProvenance, admission.SlotSBOM})
 	}
-	signer, err := loadSigner(o.filing.key)
+	signer, err := LoadSigner(o.filing.key)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // Package release is aipctl release: the publisher's side of admission.
 //
 // It answers "how does a connector become a package that a fleet can admit?": keygen,
-// pack, sign, attest, verify and inspect. None of them needs a registry or a
-// network. What attest generates says only what can be read from the artifact or
+// pack, sign, attest, conform, approve, verify and inspect; export takes an admitted one
+// out again. Only approve and export may read a registry. What attest generates says only what can be read from the artifact or
 // is stated by its caller. verify judges a package exactly as admission will (G33),
 // except for what only the registry knows.
 //
@@ -18,5 +18,5 @@ import (
 // Command makes aipctl release.
 func Command(a *app.App) *cobra.Command {
 	return app.GroupCommand("release", "Pack, sign, attest, verify and inspect a connector release", app.GroupRelease,
-		keygenCommand(a), packCommand(a), signCommand(a), attestCommand(a), verifyCommand(a), inspectCommand(a))
+		keygenCommand(a), packCommand(a), signCommand(a), attestCommand(a), verifyCommand(a), inspectCommand(a), exportCommand(a))
 }

@@ -83,8 +83,8 @@ func writeNew(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// loadSigner reads a private key that nobody but its owner can read.
-func loadSigner(path string) (sigstore.Signer, error) {
+// LoadSigner reads a private key that nobody but its owner can read.
+func LoadSigner(path string) (sigstore.Signer, error) {
 	if path == "" {
 		return sigstore.Signer{}, app.Usagef("usage.flag", "--key FILE is needed").Advise("aipctl release keygen FILE makes one")
 	}

@@ -111,6 +111,11 @@ func showRefused(a *app.App, r refused) error {
 	return admission.Refusal(r.Findings)
 }
 
+// ShowRefused prints every finding about something and ends with the first one's code.
+func ShowRefused(a *app.App, what string, found []admission.Finding) error {
+	return showRefused(a, refused{Package: what, Findings: found})
+}
+
 // FindingsPage writes findings for people.
 func FindingsPage(what string, found []admission.Finding) app.Page {
 	page := app.Page{{Title: fmt.Sprintf("%s is refused: %d finding(s)", what, len(found))}}

@@ -54,7 +54,7 @@ func signCommand(a *app.App) *cobra.Command {
 }
 
 func sign(a *app.App, dir string, o filing, message bool) error {
-	signer, err := loadSigner(o.key)
+	signer, err := LoadSigner(o.key)
 	if err != nil {
 		return err
 	}

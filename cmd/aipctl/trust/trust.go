@@ -15,6 +15,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/pkg/admission"
+	"github.com/aipfleet/aipfleet/pkg/admission/sigstore"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
@@ -102,10 +103,31 @@ func apply(ctx context.Context, a *app.App, file string) error {
 	if len(all) > 0 {
 		newest = all[len(all)-1]
 	}
+	if err := follows(policy, newest); err != nil {
+		return err
+	}
 	if newest.Digest == policy.Digest() {
 		return show(a, applied{Number: newest.Number, Digest: newest.Digest, Revision: revision})
 	}
 	return publish(ctx, a, reg, newest.Number+1, policy, revision)
+}
+
+// follows refuses a policy that is older than the one in force, and one with a trusted
+// root that nothing can be verified with.
+func follows(policy *admission.Policy, newest registry.TrustRevision) error {
+	for _, r := range policy.Roots() {
+		if err := (sigstore.Verifier{}).CheckRoot(r.TrustedRoot); err != nil {
+			return fleet.Invalidf("trust.root", "the trusted root %s cannot be used", r.ID).Caused(err).Advise("take trusted_root.json as Sigstore publishes it")
+		}
+	}
+	if newest.Number == 0 || newest.Digest == policy.Digest() {
+		return nil
+	}
+	earlier, err := admission.ParsePolicy(newest.Document)
+	if err != nil {
+		return err
+	}
+	return policy.Follows(earlier)
 }
 
 func publish(ctx context.Context, a *app.App, reg *app.Registry, number uint64, policy *admission.Policy, revision uint64) error {
@@ -199,17 +221,25 @@ func page(a *app.App, t registry.TrustRevision, policy *admission.Policy) app.Pa
 	for _, k := range policy.Keys() {
 		keys.Rows = append(keys.Rows, []string{k.ID, app.Stamp(k.NotBefore), app.Stamp(k.NotAfter), k.Hint()})
 	}
+	identities := app.Table{Header: []string{"IDENTITY", "ROOT", "ISSUER", "SUBJECT"}}
+	for _, i := range policy.Identities() {
+		identities.Rows = append(identities.Rows, []string{i.ID, i.Root, i.Issuer, i.Subject})
+	}
 	types := app.Table{Header: []string{"TYPE", "OWNERS", "SIGNERS"}}
 	for _, r := range policy.Types() {
 		types.Rows = append(types.Rows, []string{r.Type.String(), fmt.Sprint(r.Owners), fmt.Sprint(r.Signers)})
 	}
-	return app.Page{
+	shown := app.Page{
 		{Title: fmt.Sprintf("Trust revision %d", t.Number), Fields: []app.Field{
 			{Label: "Digest", Value: t.Digest.String()}, {Label: "Applied", Value: a.Since(t.AppliedAt)},
 			{Label: "By", Value: t.Actor}, {Label: "Reason", Value: t.Reason}, {Label: "Slots", Value: fmt.Sprint(policy.Slots())},
 		}},
-		{Title: "Keys", Table: &keys}, {Title: "Connector types", Table: &types},
+		{Title: "Keys", Table: &keys},
 	}
+	if len(identities.Rows) > 0 {
+		shown = append(shown, app.Section{Title: "Identities", Table: &identities})
+	}
+	return append(shown, app.Section{Title: "Connector types", Table: &types})
 }
 
 func historyCommand(a *app.App) *cobra.Command {
