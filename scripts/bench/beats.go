@@ -42,17 +42,16 @@ func (d *beats) close() { d.registry.Close() }
 
 func (d *beats) unit(ctx context.Context, _ job, t *tally) {
 	began := time.Now()
-	if err := d.beat(ctx); err != nil {
+	if err := d.beat(ctx, d.replicas[d.next.Add(1)%uint64(len(d.replicas))]); err != nil {
 		t.failed("renew " + failureName(err))
 		return
 	}
 	t.done(opWrite, began)
 }
 
-// beat renews the next replica's lease. The sequence is the time: it grows over
-// every slice of a run.
-func (d *beats) beat(ctx context.Context) error {
-	id := d.replicas[d.next.Add(1)%uint64(len(d.replicas))]
+// beat renews one replica's lease. The sequence is the time: it grows over every
+// slice of a run.
+func (d *beats) beat(ctx context.Context, id fleet.ReplicaID) error {
 	_, err := d.registry.Renew(ctx, registry.Beat{
 		Replica: id, PeerDID: did(id.String()), Epoch: 1, Sequence: uint64(time.Now().UnixMicro()), Ready: true, TTL: registry.MaxLeaseTTL,
 	})
@@ -68,17 +67,20 @@ func beating(ctx context.Context, s *site) (func() map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	const workers = 4
+	workers := min(16, len(d.replicas)) // so many that a slow answer does not slow the pace
 	ctx, cancel := context.WithCancel(ctx)
 	var sent, failed atomic.Int64
 	var running sync.WaitGroup
 	began := time.Now()
-	for range workers {
+	for w := range workers {
 		running.Go(func() {
-			ticker := time.NewTicker(workers * beatEvery / time.Duration(len(d.replicas)))
+			ticker := time.NewTicker(time.Duration(workers) * beatEvery / time.Duration(len(d.replicas)))
 			defer ticker.Stop()
-			for {
-				if err := d.beat(ctx); err == nil {
+			for n := w; ; n += workers { // no two beat for one replica at once
+				if n >= len(d.replicas) {
+					n = w
+				}
+				if err := d.beat(ctx, d.replicas[n]); err == nil {
 					sent.Add(1)
 				} else if ctx.Err() == nil {
 					failed.Add(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,17 +46,30 @@ func (b *bench) declare(name string, sh shape) *site {
 	return s
 }
 
+// seeders is how many databases are filled at once.
+const seeders = 2
+
 // seedAll makes every declared database and then makes the server durable.
 func (b *bench) seedAll(ctx context.Context) error {
+	queue := make(chan *site, len(b.sites))
 	for _, s := range b.sites {
-		began := time.Now()
-		made, err := b.seedOne(ctx, s)
-		if err != nil {
-			return fmt.Errorf("seed %s: %w", s.name, err)
-		}
-		*s = *made
-		fmt.Fprintf(b.log, "bench: seeded %s: %d replicas, %d bindings, %d old routes, in %.1f s\n",
-			s.name, s.shape.replicas(), s.shape.bindings(), s.shape.history, time.Since(began).Seconds())
+		queue <- s
+	}
+	close(queue)
+	errs := make([]error, seeders)
+	var running sync.WaitGroup
+	for i := range seeders {
+		running.Go(func() {
+			for s := range queue {
+				if errs[i] == nil {
+					errs[i] = b.seedOne(ctx, s)
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if err := b.server.makeDurable(ctx); err != nil {
 		return err
@@ -72,11 +86,19 @@ func (b *bench) seedAll(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) seedOne(ctx context.Context, s *site) (*site, error) {
+func (b *bench) seedOne(ctx context.Context, s *site) error {
+	began := time.Now()
+	s.server = b.server
+	fill := seed
 	if s.name == siteRiver {
-		return seedRiver(ctx, b.server)
+		fill = seedRiver
 	}
-	return seed(ctx, b.server, s.name, s.shape)
+	if err := fill(ctx, s); err != nil {
+		return fmt.Errorf("seed %s: %w", s.name, err)
+	}
+	fmt.Fprintf(b.log, "bench: seeded %s: %d replicas, %d bindings, %d old routes, in %.1f s\n",
+		s.name, s.shape.replicas(), s.shape.bindings(), s.shape.history, time.Since(began).Seconds())
+	return nil
 }
 
 // driver opens the driver of an arm, or returns the one that is open.

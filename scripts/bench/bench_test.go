@@ -152,8 +152,8 @@ func TestPublication_G13_ABigPublicationIsMeasuredWhileOthersRoute(t *testing.T)
 
 func TestRiver_EveryInsertedJobIsCompletedAndCounted(t *testing.T) {
 	b, _ := seeded(t)
-	s, err := seedRiver(t.Context(), b.server)
-	if err != nil {
+	s := &site{server: b.server, name: siteRiver}
+	if err := seedRiver(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	d, err := openRiver(t.Context(), s)

@@ -221,7 +221,7 @@ func (b *bench) growthReplicas() []experiment {
 func (b *bench) growthRoutes() []experiment {
 	g := group{name: groupBase, tenants: 200, instances: 2, replicas: 5, capabilities: 10, capacity: 64}
 	var sizes []grown
-	for _, n := range b.scope.points([]int{0, 300_000}, []int{0, 100_000, 1_000_000, 10_000_000}) {
+	for _, n := range b.scope.points([]int{0, 100_000}, []int{0, 100_000, 1_000_000, 10_000_000}) {
 		sizes = append(sizes, grown{fmt.Sprintf("routes=%d", n), shape{groups: []group{g}, history: n}})
 	}
 	return b.growth("growth_routes", sizes)
@@ -229,7 +229,7 @@ func (b *bench) growthRoutes() []experiment {
 
 func (b *bench) growthBindings() []experiment {
 	var sizes []grown
-	for _, n := range b.scope.points([]int{1, 50}, []int{1, 10, 100}) {
+	for _, n := range b.scope.points([]int{1, 20}, []int{1, 10, 100}) {
 		g := group{name: groupBase, tenants: 500, instances: 2, replicas: 5, capabilities: n, capacity: 64}
 		sizes = append(sizes, grown{fmt.Sprintf("bindings=%d", 1000*n), shape{groups: []group{g}}})
 	}
@@ -298,4 +298,28 @@ func planOf(quick bool) plan {
 		return plan{rounds: 3, window: window{80 * time.Millisecond, 420 * time.Millisecond}, warmUp: 150 * time.Millisecond}
 	}
 	return plan{rounds: 5, window: window{400 * time.Millisecond, 3 * time.Second}, warmUp: time.Second}
+}
+
+// quickLimit is when a quick run has to be over; reserve is what comes after the rounds.
+const (
+	quickLimit  = 165 * time.Second
+	reserve     = 15 * time.Second
+	shortest    = 150 * time.Millisecond // of a slice that says anything
+	perSlice    = 30 * time.Millisecond  // beside the window
+	perArmSetup = 100 * time.Millisecond // beside the warm-up
+)
+
+// fit shortens the slices of a quick run to the time that seeding left.
+func (p plan) fit(list []experiment, left time.Duration) window {
+	slices := 0
+	left -= reserve
+	for _, e := range list {
+		slices += e.rounds * len(e.arms)
+		left -= time.Duration(len(e.arms)) * (p.warmUp + perArmSetup)
+	}
+	if slices == 0 {
+		return p.window
+	}
+	measured := left/time.Duration(slices) - p.window.ramp - perSlice
+	return window{p.window.ramp, min(max(measured, shortest), p.window.measured)}
 }

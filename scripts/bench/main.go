@@ -126,11 +126,21 @@ func run(ctx context.Context, o options, log, out io.Writer) (err error) {
 	if o.profile {
 		return b.profile(ctx, out)
 	}
+	if o.quick && o.slice == 0 {
+		fitted := b.plan.fit(list, quickLimit-time.Since(began))
+		for i := range list {
+			list[i].window = fitted
+		}
+	}
 	if err := b.measure(ctx, list); err != nil {
 		return err
 	}
 	if b.scope.wants("publication") {
-		rows, err := b.publication(ctx, b.site(siteMain), publicationSize, 8)
+		size := publicationSize
+		if o.quick {
+			size = publicationSize / 10
+		}
+		rows, err := b.publication(ctx, b.site(siteMain), size, 8)
 		if err != nil {
 			return err
 		}
@@ -141,7 +151,8 @@ func run(ctx context.Context, o options, log, out io.Writer) (err error) {
 	return finish(o, r, out)
 }
 
-// publicationSize is how many bindings the case publication publishes at once.
+// publicationSize is how many bindings the case publication publishes at once; a quick
+// run publishes a tenth.
 const publicationSize = 100_000
 
 func finish(o options, r report, out io.Writer) error {

@@ -48,22 +48,21 @@ type noopWorker struct {
 func (noopWorker) Work(context.Context, *river.Job[noop]) error { return nil }
 
 // seedRiver makes River's database in the same server.
-func seedRiver(ctx context.Context, srv *server) (*site, error) {
-	s := &site{server: srv, name: "river"}
-	if err := srv.cluster.CreateDatabase(ctx, s.name, ""); err != nil {
-		return nil, err
+func seedRiver(ctx context.Context, s *site) error {
+	if err := s.server.cluster.CreateDatabase(ctx, s.name, ""); err != nil {
+		return err
 	}
 	pool, err := pgxpool.New(ctx, s.admin())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pool.Close()
 	m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: quietLogger()})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return s, err
+	return err
 }
 
 func quietLogger() *slog.Logger {

@@ -46,28 +46,27 @@ func (s *site) lifecycle() string { return s.server.url("aip_lifecycle", s.name)
 func (s *site) reader() string    { return s.server.url("aip_readonly", s.name) }
 func (s *site) admin() string     { return s.server.cluster.AdminDSN(s.name) }
 
-// seed makes a database of the given shape. Type, version and quota are published;
+// seed makes the site's database. Type, version and quota are published;
 // the mass is copied into the tables, and the product's own function computes the
 // candidate chains from it.
-func seed(ctx context.Context, srv *server, name string, sh shape) (*site, error) {
-	s := &site{server: srv, name: name, shape: sh}
-	if err := srv.cluster.CreateDatabase(ctx, name, templateDB); err != nil {
-		return nil, err
+func seed(ctx context.Context, s *site) error {
+	if err := s.server.cluster.CreateDatabase(ctx, s.name, templateDB); err != nil {
+		return err
 	}
 	if err := s.publishSkeleton(ctx); err != nil {
-		return nil, fmt.Errorf("publish the type and the version: %w", err)
+		return fmt.Errorf("publish the type and the version: %w", err)
 	}
 	conn, err := pgx.Connect(ctx, s.admin())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for _, step := range []func(context.Context, *pgx.Conn) error{s.copyFleet, s.rebuildChains, s.copyHistory, s.makeFloor, analyze} {
 		if err := step(ctx, conn); err != nil {
-			return nil, fmt.Errorf("seed %s: %w", name, err)
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // touchPages changes every hot row once. The first change of a page after a checkpoint
