@@ -6,6 +6,7 @@ SHELL := /bin/sh
 FUZZTIME ?= 10s
 BENCH ?= registry
 BENCHCOUNT ?= 5
+SOAK ?= 30s
 DEMO_DIR ?= .run/demo
 
 # Without a readable repository (an export, a checkout of another user) there is no
@@ -39,6 +40,10 @@ test: setup ## run every test, as CI does
 .PHONY: race
 race: setup ## run every test under the race detector (needs a C compiler)
 	go test -race -timeout 15m ./...
+
+.PHONY: soak
+soak: setup ## keep registries under mixed load for SOAK (30s) on each fleet size: no deadlock, no leak, audit clean
+	AIP_SOAK=$(SOAK) go test ./pkg/registry/postgres -run TestSoak -count=1 -timeout 30m -v
 
 .PHONY: verify
 verify: ## check module file, format, vet, staticcheck and layout; leaves git clean

@@ -15,7 +15,7 @@ import (
 // deadlock may happen, nobody may be refused while there is room, and nothing may stay
 // counted. Bounded by count, not by time.
 func TestLoad_G04_G05_MixedLoadNeitherDeadlocksNorLeaks(t *testing.T) {
-	for _, replicas := range []int{1, 4, 20} {
+	for _, replicas := range []int{1, 4, 20, 100} {
 		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
 			const callers, rounds = 64, 12
 			d := fresh(t, pgx.QueryExecModeCacheStatement)

@@ -16,7 +16,7 @@ const settleSQL = `SELECT o_status, o_first, o_settlement, o_live FROM aip.settl
 
 // Settle implements registry.Router. Repeating it is harmless, so it is repeated
 // after a lost answer; only then the receipt may report First false although this
-// very call settled.
+// very call settled, also when a newer attempt was reserved meanwhile.
 func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (registry.Receipt, error) {
 	if err := registry.Wrong(s); err != nil {
 		return registry.Receipt{}, err
@@ -36,6 +36,8 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 	for try := range maxTries {
 		receipt, known, err := r.settleOnce(ctx, p, args)
 		switch {
+		case err == nil && !known && doubt:
+			return r.settledBefore(ctx, given, s)
 		case err == nil && !known:
 			return registry.Receipt{}, lost(given)
 		case err == nil:
@@ -50,7 +52,45 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 			break
 		}
 	}
-	return registry.Receipt{}, fleet.Errorf(fleet.Unknown, "settle.unknown", "it is not known whether the attempt of action %s was settled", given.Route.Action).
+	return registry.Receipt{}, unsettled(given)
+}
+
+// settledBefore answers a settlement whose first try may have been committed, and whose
+// repeat found a newer attempt: that the fence is lost now does not mean that it was
+// lost then. An attempt that ended exactly as this call asked is reported as settled.
+func (r *Registry) settledBefore(ctx context.Context, given fleet.Assignment, asked fleet.Settlement) (registry.Receipt, error) {
+	record, err := r.Lookup(ctx, given.Route.Tenant, given.Route.Action)
+	if err != nil {
+		return registry.Receipt{}, unsettled(given)
+	}
+	n := given.Attempt.Fence.Number
+	if n < 1 || n > uint64(len(record.Attempts)) || record.Route != given.Route {
+		return registry.Receipt{}, lost(given)
+	}
+	t := record.Attempts[n-1]
+	if t.Settlement != nil {
+		asked.SettledAt = t.Settlement.SettledAt
+	}
+	if t.Fence != given.Attempt.Fence || t.Settlement == nil || *t.Settlement != asked {
+		return registry.Receipt{}, lost(given)
+	}
+	circuit, err := r.circuitOf(ctx, given.Route.Replica)
+	if err != nil {
+		return registry.Receipt{}, unsettled(given)
+	}
+	return registry.Receipt{Settlement: *t.Settlement, Circuit: circuit}, nil
+}
+
+func (r *Registry) circuitOf(ctx context.Context, id fleet.ReplicaID) (fleet.Circuit, error) {
+	records, err := r.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{id.String()}})
+	if err != nil || len(records.Replicas) == 0 {
+		return fleet.Circuit{}, err
+	}
+	return records.Replicas[0].Live.Circuit, nil
+}
+
+func unsettled(given fleet.Assignment) *fleet.Error {
+	return fleet.Errorf(fleet.Unknown, "settle.unknown", "it is not known whether the attempt of action %s was settled", given.Route.Action).
 		Because("the database gave no answer").Advise("settle again: a repeat reports the first settlement")
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
 // Plan says how a concurrent history is made.
@@ -164,7 +165,11 @@ func (c *clients) run() {
 	var wait, beside sync.WaitGroup
 	ctx, stop := context.WithCancel(c.ctx())
 	if c.plan.Restless {
-		beside.Go(func() { c.disturb(ctx) })
+		var hosts []registry.Registration
+		for _, id := range c.spec.replicas {
+			hosts = append(hosts, c.registration(id))
+		}
+		beside.Go(func() { c.disturb(ctx, hosts) })
 	}
 	if c.plan.Meanwhile != nil {
 		beside.Go(func() { c.plan.Meanwhile(ctx) })
@@ -251,11 +256,12 @@ func (c *clients) keep(action int, a fleet.Assignment) {
 }
 
 // disturb registers hosts anew, so that what they held is stale, and runs maintenance.
-func (c *clients) disturb(ctx context.Context) {
+func (c *clients) disturb(ctx context.Context, hosts []registry.Registration) {
 	for n := 0; ctx.Err() == nil; n++ {
-		r := c.registration(c.spec.replicas[n%len(c.spec.replicas)])
-		if l, err := c.Fleet.Register(ctx, r); err == nil {
-			c.leases[r.Replica] = l
+		r := &hosts[n%len(hosts)]
+		r.Claim = c.claim()
+		if l, err := c.Fleet.Register(ctx, *r); err == nil {
+			r.LastEpoch = l.Epoch
 		}
 		_, _ = c.Fleet.Expire(ctx, 1000) // a refused pass is made up for by the next
 		pause(ctx, 5*time.Millisecond)

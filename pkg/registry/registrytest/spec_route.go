@@ -220,7 +220,10 @@ func (s spec) settle(b belief, c call, a answer) ([]belief, string) {
 	case a.lost:
 		return one(b)
 	case !current:
-		if !fleet.Is(a.err, fleet.FenceLost) {
+		// A settlement that was repeated after a lost answer may find that its attempt
+		// ended as it asked, and a newer one was reserved since.
+		found := s.shared && a.err == nil && !a.receipt.First && a.receipt.Settlement.Outcome == c.outcome && c.outcome == p.attempts[fence-1].outcome
+		if !fleet.Is(a.err, fleet.FenceLost) && !found {
 			return wrong("an older fence was answered %s", a)
 		}
 		return one(b)
