@@ -2,7 +2,7 @@
 // or turn its clock?
 //
 // In ordinary builds at none: every function here does nothing and is compiled away.
-// Built with the tag crashpoints, a process looks at the file that CrashpointFile
+// Built with the tag crashpoints, a process looks at the file that PointFile
 // names whenever it passes a point; a test writes the point's name and what is to
 // happen there. So a fault strikes a real process exactly between two durable steps.
 //
@@ -27,6 +27,14 @@ const (
 	AfterSettle     Name = "after_settle"     // aipd: it was settled, and that is not noted yet
 	BeforeLease     Name = "before_lease"     // lifecycle: a signed request is proved, the registry not asked
 	AfterLease      Name = "after_lease"      // lifecycle: the registry granted, nothing was answered
+)
+
+// Variables of the environment that name files, for builds with the tag. A file is
+// read whenever it matters, so that a test may write it while the process runs.
+const (
+	PointFile = "AIP_CRASHPOINT_FILE" // "NAME kill" or "NAME stop"; renamed to .hit when it strikes
+	ClockFile = "AIP_CLOCK_FILE"      // a duration that is added to the clock
+	DiskFile  = "AIP_DISK_FILE"       // "full" fails a write before it, "sync" after it; renamed to .hit
 )
 
 // Names lists every point.

@@ -9,14 +9,6 @@ import (
 	"time"
 )
 
-// Variables of the environment that name files. A file is read whenever it matters,
-// so that a test may write it while the process runs.
-const (
-	PointFile = "AIP_CRASHPOINT_FILE" // "NAME kill" or "NAME stop"; renamed to .hit when it strikes
-	ClockFile = "AIP_CLOCK_FILE"      // a duration that is added to the clock
-	DiskFile  = "AIP_DISK_FILE"       // "full" fails a write before it, "sync" after it; renamed to .hit
-)
-
 // Reach ends or stops the process when a test wants it at this point.
 func Reach(name Name) {
 	how := strike(PointFile, func(wanted string) (string, bool) { return strings.CutPrefix(wanted, string(name)+" ") })

@@ -35,7 +35,9 @@ func (e *Engine) change(ctx context.Context, r action.Record, step func(action.R
 			}
 			continue
 		}
-		if r = current; r.Owner != e.Owner || !r.State.Running() {
+		// What one run came to says nothing of a later one, whoever runs it.
+		same := current.Owner == e.Owner && current.Runs == r.Runs
+		if r = current; !same || !r.State.Running() {
 			return r, fleet.Errorf(fleet.Conflict, codeTaken, "action %s is not this engine's to change", r.ID)
 		}
 	}

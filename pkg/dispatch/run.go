@@ -61,8 +61,11 @@ func (e *Engine) await(ctx context.Context, j *job) (action.Record, bool) {
 		e.release(ctx, r, err, fleet.Digest{})
 		return r, false
 	}
-	if current, err := e.Store.Get(ctx, r.Tenant, r.ID); err == nil { // it may have been cancelled
+	if current, err := e.Store.Get(ctx, r.Tenant, r.ID); err == nil { // it may have been cancelled, or taken over
 		r = current
+	}
+	if r.Owner != e.Owner || r.Runs != j.record.Runs {
+		return r, false
 	}
 	if !r.State.Running() && !j.takeover {
 		e.settleAbandoned(ctx, r)
@@ -84,6 +87,7 @@ func (e *Engine) attempt(ctx context.Context, r action.Record, again bool) {
 	}
 	crashpoint.Reach(crashpoint.AfterResolve)
 	decision, err := e.decision(timed, a)
+	left := a.Attempt.Fence.Number <= r.Fence // somebody noted before that it leaves
 	if err == nil {
 		r, err = e.change(timed, r, func(r action.Record) (action.Record, error) { return r.Dispatch(a.Attempt.Fence.Number) })
 	}
@@ -93,6 +97,7 @@ func (e *Engine) attempt(ctx context.Context, r action.Record, again bool) {
 	}
 	sent := e.Courier.Dispatch(timed, r, a, decision)
 	crashpoint.Reach(crashpoint.AfterSend)
+	sent.Written = sent.Written || left
 	if sent.Answer == nil && ctx.Err() != nil {
 		return // the engine was cut off: a successor asks the host
 	}

@@ -29,6 +29,9 @@ func (h *Host) applyDecision(ctx context.Context, d *delivery, r journal.Record)
 	if decision.Fence <= r.Decided {
 		return r, nil, nil
 	}
+	if decision.Fence < r.Called && r.State == journal.NotStarted {
+		return r, nil, nil // later attempts are known not to have started: nothing is left to decide
+	}
 	if decision.Fence < r.Called {
 		return r, refuse(CodeJournalGap, "the operator's decision is about an older attempt"), nil
 	}

@@ -68,12 +68,27 @@ func (r *Reconciler) apply(ctx context.Context, a action.Record, rec fleet.Recon
 	switch {
 	case missing && r.Now().Sub(a.UpdatedAt) < patience, !missing && rec.State != fleet.ReconcileResolved:
 		return nil
-	case missing, rec.Resolution == fleet.ResolvedCompleted:
+	case missing:
+		return r.orphan(ctx, a)
+	case rec.Resolution == fleet.ResolvedCompleted:
 		return r.fetch(ctx, a)
 	case rec.Resolution == fleet.ResolvedNotStarted:
 		return r.store(ctx, a, func(a action.Record) (action.Record, bool, error) { return released(a, rec.Evidence) })
 	}
 	return r.decided(ctx, a, rec)
+}
+
+// orphan looks at an uncertain action that no record is open for. An attempt that
+// settled as not started says so; otherwise its host is asked.
+func (r *Reconciler) orphan(ctx context.Context, a action.Record) error {
+	route, err := r.Routes.Lookup(ctx, a.Tenant, a.ID)
+	if err != nil {
+		return err
+	}
+	if s := route.Current().Settlement; s != nil && s.Outcome == fleet.OutcomeCancelled {
+		return r.store(ctx, a, func(a action.Record) (action.Record, bool, error) { return released(a, s.EvidenceDigest) })
+	}
+	return r.fetch(ctx, a)
 }
 
 // fetch asks the host for the result of an action that is known, or bound, to have

@@ -37,12 +37,24 @@ func (r *Reconciler) probe(ctx context.Context, rec fleet.Reconciliation) error 
 	return r.note(ctx, rec, probe)
 }
 
-// definite stores what the host's signed answer means for the action, and then
-// closes the record.
+// definite brings what the host's signed answer means to the action and closes the
+// record. A result is stored first, so that no crash in between loses it. A promise that
+// nothing started closes the record first, so that the next attempt knows of it; Apply
+// makes up for a crash in between.
 func (r *Reconciler) definite(ctx context.Context, rec fleet.Reconciliation, f action.Finding, as fleet.Resolution, probe fleet.Probe) error {
+	if as == fleet.ResolvedNotStarted {
+		if err := r.close(ctx, rec, f, as, probe); err != nil {
+			return err
+		}
+		return r.tell(ctx, rec, f)
+	}
 	if err := r.tell(ctx, rec, f); err != nil {
 		return err
 	}
+	return r.close(ctx, rec, f, as, probe)
+}
+
+func (r *Reconciler) close(ctx context.Context, rec fleet.Reconciliation, f action.Finding, as fleet.Resolution, probe fleet.Probe) error {
 	key := registry.ReconciliationKey{Action: rec.Action, Fence: rec.Fence}
 	probe.At = r.Now()
 	if err := r.Uncertain.Note(ctx, key, probe, r.Now().Add(claimHold), fleet.ReconcileOpen); err != nil {

@@ -97,6 +97,19 @@ func (w *world) judge() {
 	w.report.Actions = len(w.clients)
 }
 
+// ends lists how the attempts of a route ended.
+func ends(r registry.RouteRecord) []string {
+	var all []string
+	for _, a := range r.Attempts {
+		end := "open"
+		if a.Settlement != nil {
+			end = a.Settlement.Code
+		}
+		all = append(all, end)
+	}
+	return all
+}
+
 func (w *world) countOutcomes(s registry.Snapshot) {
 	for _, r := range s.Routes {
 		for _, a := range r.Attempts {
@@ -111,14 +124,14 @@ func (w *world) countOutcomes(s registry.Snapshot) {
 }
 
 // judgeAction compares what was told of an action with what happened.
-func (w *world) judgeAction(c *client, s registry.Snapshot) {
+func (w *world) judgeAction(c *client, snapshot registry.Snapshot) {
 	r, err := w.store.Get(w.ctx, c.submission.Tenant, c.submission.ID)
 	if err != nil {
 		w.broken("G38", c.name(), "it is not there: "+err.Error())
 		return
 	}
 	if !r.State.Final() {
-		w.broken("G38", c.name(), fmt.Sprintf("it stays %s (%+v)", r.State, r.Problem))
+		w.broken("G38", c.name(), fmt.Sprintf("it stays %s (%+v); %s", r.State, r.Problem, w.placeOf(c.submission.ID, snapshot)))
 		return
 	}
 	c.saw(r)
@@ -134,8 +147,20 @@ func (w *world) judgeAction(c *client, s registry.Snapshot) {
 	case r.State != action.Completed && len(effects) > allowed:
 		w.broken("G25", c.name(), fmt.Sprintf("it is %s and it happened", r.State))
 	}
-	w.judgeEffects(c, effects, s)
-	w.judgeResult(c, r, s)
+	w.judgeEffects(c, effects, snapshot)
+	w.judgeResult(c, r, snapshot)
+}
+
+// placeOf describes an action's replica, for those who look for the reason.
+func (w *world) placeOf(id fleet.ActionID, s registry.Snapshot) string {
+	for _, route := range s.Routes {
+		for _, r := range s.Replicas {
+			if route.Route.Action == id && r.ID == route.Route.Replica {
+				return fmt.Sprintf("attempts %v, its replica is %+v", ends(route), r.Live)
+			}
+		}
+	}
+	return "it has no route"
 }
 
 // judgeEffects: no effect under an attempt that counts as not started (G41).
@@ -179,7 +204,7 @@ func (w *world) judgeResult(c *client, r action.Record, s registry.Snapshot) {
 	switch {
 	case err != nil:
 		w.broken("G39", c.name(), err.Error())
-	case !found && p.m.wiped: // the journal that knew it is lost
+	case p.m.wiped && kept.State != journal.Result: // the journal that knew it is lost
 	case !found || kept.State != journal.Result:
 		w.broken("G27", c.name(), fmt.Sprintf("aipd says %s, its host's journal %q", r.State, kept.State))
 	case !bytes.Equal(kept.Document, r.Result):

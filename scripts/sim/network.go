@@ -257,10 +257,33 @@ func (n *network) deliver(p parcel) *peer.Reply {
 		n.w.fault(hostAck, s.life.name)
 		s.life.kill()
 	}
+	if n.w.lines != nil {
+		n.w.say("answers "+said(out.body.Bytes()), p.key)
+	}
 	if n.w.pass(s.life, p.key+" out") != nil || out.body.Len() == 0 {
 		return nil
 	}
 	return &peer.Reply{Status: out.status, ContentType: out.header.Get("Content-Type"), Body: out.body.Bytes()}
+}
+
+// said is what an answer says, in short.
+func said(body []byte) string {
+	var m struct {
+		Body struct {
+			Error struct {
+				Details json.RawMessage `json:"details"`
+			} `json:"error"`
+			Status struct {
+				State string `json:"state"`
+				Fence uint64 `json:"fence"`
+			} `json:"action_status"`
+			Result struct {
+				Status string `json:"status"`
+			} `json:"action_result"`
+		} `json:"body"`
+	}
+	_ = json.Unmarshal(body, &m) // what cannot be read says nothing
+	return fmt.Sprintf("%s %s %d %s", m.Body.Result.Status, m.Body.Status.State, m.Body.Status.Fence, m.Body.Error.Details)
 }
 
 func request(ctx context.Context, p parcel) *http.Request {

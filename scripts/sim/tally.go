@@ -101,6 +101,13 @@ func (t *tally) note(what, subject string) {
 	t.fold(what, subject)
 }
 
+// say tells those who read along, and nobody else.
+func (t *tally) say(what, subject string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines(fmt.Sprintf("%14.9f %s %s", t.since().Seconds(), what, subject))
+}
+
 func (t *tally) fold(what, subject string) {
 	at := t.since()
 	if t.lines != nil {
