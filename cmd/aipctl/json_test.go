@@ -38,7 +38,7 @@ func leaves(t *testing.T) []string {
 func elsewhere() map[string]string {
 	return map[string]string{
 		"registry init": "needs a database", "registry migrate": "needs a database", "registry status": "needs a database",
-		"registry verify": "needs a database", "registry roles": "needs a database",
+		"registry verify": "needs a database", "registry archive": "needs a database", "registry roles": "needs a database",
 		"release pack": "cmd/aipctl/release", "release sign": "cmd/aipctl/release", "release attest": "cmd/aipctl/release",
 		"release verify": "cmd/aipctl/release", "release inspect": "cmd/aipctl/release", "release keygen": "cmd/aipctl/release",
 		"admit release": "cmd/aipctl/admit",

@@ -69,7 +69,7 @@ func filled(t *testing.T) *apptest.Harness {
 func TestPostgres_G20_RegistryCommandsOverARealDatabase(t *testing.T) {
 	h, urls := emptyDatabase(t)
 	expect(t, h, 2, "context.registry", "get", "replicas")
-	for _, line := range []string{"registry init --urls " + urls, "registry init --urls " + urls, "registry init", "registry migrate", "registry status", "registry verify", "registry roles", "registry audit", "doctor"} {
+	for _, line := range []string{"registry init --urls " + urls, "registry init --urls " + urls, "registry init", "registry migrate", "registry status", "registry verify", "registry roles", "registry audit", "registry archive --older-than 48h --dry-run", "registry archive --older-than 48h --yes", "doctor"} {
 		r := h.Run(append(strings.Fields(line), "-o", "json")...)
 		if r.Code != 0 {
 			t.Fatalf("%s: exit %d\n%s%s", line, r.Code, r.Stdout, r.Stderr)

@@ -21,7 +21,7 @@ import (
 // Command makes aipctl registry.
 func Command(a *app.App) *cobra.Command {
 	return app.GroupCommand("registry", "Make, migrate and check the registry's database", app.GroupAdmin,
-		initCommand(a), migrateCommand(a), statusCommand(a), verifyCommand(a), rolesCommand(a), auditCommand(a))
+		initCommand(a), migrateCommand(a), statusCommand(a), verifyCommand(a), rolesCommand(a), auditCommand(a), archiveCommand(a))
 }
 
 // url follows the target's reference for a role.
