@@ -30,7 +30,7 @@ var layers = []struct {
 	{"2 contracts", []string{"pkg/registry", "pkg/admission", "pkg/action", "pkg/connector"}, true},
 	{"3 stores and adapters", []string{
 		"pkg/registry/memory", "pkg/registry/postgres", "pkg/registry/postgres/migrate",
-		"pkg/action/memory", "pkg/action/postgres", "pkg/admission/sigstore", "pkg/connector/mcp",
+		"pkg/action/memory", "pkg/action/postgres", "pkg/admission/sigstore", "pkg/admission/oci", "pkg/connector/mcp",
 		"pkg/pgcluster", "pkg/host/journal", "pkg/host/secret",
 	}, false},
 	{"4 planes", []string{
@@ -69,6 +69,7 @@ var links = map[string][]string{
 var owners = map[string][]string{
 	"github.com/jackc/pgx/":       {"pkg/registry/postgres", "pkg/registry/postgres/migrate", "pkg/action/postgres", "pkg/pgcluster", "pkg/pgcluster/pgclustertest", "cmd/..."},
 	"github.com/sigstore/":        {"pkg/admission/sigstore"},
+	"oras.land/":                  {"pkg/admission/oci", "cmd/aipctl/release"},
 	"github.com/pressly/goose/":   {"pkg/registry/postgres/migrate"},
 	"go.etcd.io/bbolt":            {"pkg/host/journal", "examples/..."},
 	"github.com/charmbracelet/":   {"tui", "cmd/aipctl/..."},

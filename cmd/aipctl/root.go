@@ -9,6 +9,7 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apply"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/bind"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/conform"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/dash"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/describe"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/dev"
@@ -30,6 +31,8 @@ import (
 
 // root assembles the command tree.
 func root(a *app.App) *cobra.Command {
+	releases := release.Command(a)
+	releases.AddCommand(conform.Command(a))
 	trusted := trust.Command(a)
 	trusted.AddCommand(reverify.Command(a))
 	r := a.Root(
@@ -38,7 +41,7 @@ func root(a *app.App) *cobra.Command {
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
 		drain.Command(a), drain.UndrainCommand(a),
 		action.Command(a), reconcile.Command(a),
-		admit.Command(a), release.Command(a), trusted, revocation.Command(a),
+		admit.Command(a), releases, trusted, revocation.Command(a),
 		registrycmd.Command(a), target.Command(a), dev.Command(a),
 	)
 	r.AddCommand(transition.Commands(a)...)

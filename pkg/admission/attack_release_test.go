@@ -7,7 +7,12 @@ import (
 	"strings"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	layout "oras.land/oras-go/v2/content/oci"
+
 	"github.com/aipfleet/aipfleet/pkg/admission"
+	"github.com/aipfleet/aipfleet/pkg/admission/oci"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/memory"
@@ -181,6 +186,15 @@ func registryAttacks() []attack {
 			_, err = r.Apply(context.Background(), set, 2)
 			return []string{fleet.CodeOf(err)}
 		}},
+		{name: "referrer present but forged", want: "evidence.sbom.unknown_signer", instead: func(b *bench) []string {
+			_, found := b.throughRegistry("sbom", b.sign("stranger", b.genuine("sbom")))
+			return codes(found)
+		}},
+		{name: "genuine referrer of another release", want: "evidence.sbom.duplicate", instead: func(b *bench) []string {
+			other := strings.ReplaceAll(b.genuine("sbom"), genuineHex(), foreignHex())
+			_, found := b.throughRegistry("sbom", b.sign("build", other))
+			return codes(found)
+		}},
 		{name: "package changed between plan and apply", want: "admit.package_changed", instead: func(b *bench) []string {
 			b.settle()
 			planned := b.pkg().Digest()
@@ -221,4 +235,27 @@ func (b *bench) trustSet(number uint64) registry.ChangeSet {
 func (b *bench) applyTrust(r *memory.Registry, number uint64) {
 	_, err := r.Apply(context.Background(), b.trustSet(number), number-1)
 	must(b.t, err)
+}
+
+// throughRegistry pushes the package, attaches one referrer more to it, and evaluates
+// what comes back.
+func (b *bench) throughRegistry(slot, bundle string) (admission.Verified, []admission.Finding) {
+	ctx := context.Background()
+	b.settle()
+	store, err := layout.New(b.t.TempDir())
+	must(b.t, err)
+	pushed, err := oci.Push(ctx, b.dir, store, "v1")
+	must(b.t, err)
+	about, err := store.Resolve(ctx, pushed.Digest)
+	must(b.t, err)
+	layer, err := oras.PushBytes(ctx, store, oci.BundleType, []byte(bundle))
+	must(b.t, err)
+	_, err = oras.PackManifest(ctx, store, oras.PackManifestVersion1_1, oci.BundleType, oras.PackManifestOptions{
+		Subject: &about, Layers: []ocispec.Descriptor{layer}, ManifestAnnotations: map[string]string{"com.github.aipfleet.evidence": slot},
+	})
+	must(b.t, err)
+	b.dir = filepath.Join(b.t.TempDir(), "pulled")
+	_, err = oci.Pull(ctx, store, "v1", b.dir, admission.Limits{})
+	must(b.t, err)
+	return b.evaluator.Evaluate(b.request(b.pkg()))
 }

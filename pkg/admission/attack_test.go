@@ -105,11 +105,12 @@ func TestAttack_G33_GenuinePackagePasses(t *testing.T) {
 // attack on that check must then get in, or meet exactly the second line of defence
 // that the table names: a check that can go unnoticed is in no test.
 func TestAttack_G33_WithoutItsCheckTheAttackGetsIn(t *testing.T) {
-	admitted, deep := 0, 0
+	admitted, deep, all := 0, 0, 0
 	for _, a := range attacks() {
 		if a.instead != nil {
-			continue // these are broken where they are defined
+			continue // these do not go through the evaluation of one package
 		}
+		all++
 		t.Run(a.want+"/"+a.name, func(t *testing.T) {
 			b := a.bench(t)
 			b.evaluator = b.evaluator.Without(a.want)
@@ -132,7 +133,7 @@ func TestAttack_G33_WithoutItsCheckTheAttackGetsIn(t *testing.T) {
 		})
 	}
 	t.Logf("without its check, %d attacks get in and %d meet a second line of defence", admitted, deep)
-	if admitted < 60 {
+	if played := admitted + deep; played == all && admitted < 150 {
 		t.Errorf("only %d checks are the one thing between an attack and admission", admitted)
 	}
 }

@@ -7,16 +7,28 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
-// Statement writes an in-toto statement (v1) about the package's artifact and
-// nothing else, ready to be signed.
+// Statement writes an in-toto statement (v1), ready to be signed. It is about the
+// package's artifact alone, but for a test result, which is about the manifest too.
 func (p *Package) Statement(predicateType string, predicate json.RawMessage) ([]byte, error) {
-	s := statement{
-		Type:          StatementV1,
-		Subject:       []subject{{Name: p.release.Artifact.Path, Digest: map[string]string{"sha256": p.ArtifactDigest().Hex()}}},
-		PredicateType: predicateType,
-		Predicate:     predicate,
+	about := []subject{named256(p.release.Artifact.Path, p.ArtifactDigest())}
+	if predicateType == PredicateTestResult {
+		about = append(about, named256(ManifestFile, p.ManifestDigest()))
 	}
-	canonical, err := envelope.CanonicalOf(s)
+	return writeStatement(about, predicateType, predicate)
+}
+
+// StatementOnSBOM writes an in-toto statement about a bill of materials: what a scan
+// in in-toto's own form is about.
+func StatementOnSBOM(sbom fleet.Digest, predicateType string, predicate json.RawMessage) ([]byte, error) {
+	return writeStatement([]subject{named256(EvidencePath(SlotSBOM), sbom)}, predicateType, predicate)
+}
+
+func named256(name string, digest fleet.Digest) subject {
+	return subject{Name: name, Digest: map[string]string{digestSHA256: digest.Hex()}}
+}
+
+func writeStatement(about []subject, predicateType string, predicate json.RawMessage) ([]byte, error) {
+	canonical, err := envelope.CanonicalOf(statement{Type: StatementV1, Subject: about, PredicateType: predicateType, Predicate: predicate})
 	if err != nil {
 		return nil, fleet.Invalidf("attest.predicate", "the predicate is not a strict JSON document").Caused(err)
 	}

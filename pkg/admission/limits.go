@@ -1,5 +1,7 @@
 package admission
 
+import "github.com/aipfleet/aipfleet/pkg/fleet"
+
 // Limits bounds what is read before anything is parsed. A zero field means the
 // default; a caller can tighten a limit, never lift it above the default.
 type Limits struct {
@@ -63,3 +65,30 @@ const (
 	maxPathBytes = 512
 	maxPathDepth = 32
 )
+
+// MaxFiles bounds the files of a package, the artifact's included.
+const MaxFiles = 100_000
+
+// Bound is the largest size of the file of a package with this name. It refuses a
+// name that no package has: Kind NotAdmitted, codes package.path and
+// package.unexpected_file.
+func (l Limits) Bound(name string) (int64, error) {
+	l = l.tightened()
+	if err := pathProblem("", name); err != nil {
+		return 0, fleet.Errorf(fleet.NotAdmitted, "package.path", "%q is not a name of a package", fleet.Printable(name, 100)).Caused(err)
+	}
+	if inArtifact(name) {
+		return l.ArtifactBytes, nil
+	}
+	bound := documentBound(name, l)
+	if bound < 0 {
+		return 0, fleet.Errorf(fleet.NotAdmitted, "package.unexpected_file", "a package has no file %q", fleet.Printable(name, 100))
+	}
+	return bound, nil
+}
+
+// Largest is how many bytes a package may have altogether.
+func (l Limits) Largest() int64 {
+	l = l.tightened()
+	return l.PackageBytes + l.ArtifactBytes
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/publish"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/release"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/revocation"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/trust"
 	"github.com/aipfleet/aipfleet/pkg/admission"
@@ -39,18 +40,25 @@ type Options struct {
 // Command makes aipctl admit.
 func Command(a *app.App) *cobra.Command {
 	o := &Options{App: a}
+	var access release.Access
 	cmd := &cobra.Command{
 		Use: "release PKG", Short: "Verify a release package and publish it as an admitted version",
 		Long: "Judges the package by the trust policy in force. Without findings it shows what would change, asks, and\n" +
 			"publishes all of it as one revision. --revision and --digest tie it to a plan that was looked at before.",
 		Example: "  aipctl admit release dist/ticketdesk --plan\n  aipctl admit release dist/ticketdesk --yes --promote",
-		Args:    app.ExactArgs(1, "a package directory"),
+		Args:    app.ExactArgs(1, "a package directory, or a reference to one"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Package = args[0]
+			dir, done, err := release.Source(cmd.Context(), args[0], access)
+			if err != nil {
+				return err
+			}
+			defer done()
+			o.Package = dir
 			return o.Run(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
+	access.Bind(f)
 	f.BoolVar(&o.Plan, "plan", false, "show findings and the difference; write nothing")
 	f.BoolVar(&o.DryRun, "dry-run", false, "show findings alone; write nothing")
 	f.BoolVar(&o.Promote, "promote", false, "make the version active once it is admitted")

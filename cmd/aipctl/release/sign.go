@@ -94,31 +94,37 @@ func signStatement(p *admission.Package, s statementSigner, predicateType string
 
 // file writes a bundle into its slot and tells about it.
 func (o filing) file(a *app.App, bundle []byte, out filed) error {
+	out, err := o.put(bundle, out)
+	if err != nil {
+		return err
+	}
+	return a.Print(app.View{
+		Kind: "Evidence", Item: out, Name: func(any) string { return out.File },
+		Text: func() app.Page {
+			return app.Page{{Fields: []app.Field{
+				{Label: "Slot", Value: out.Slot}, {Label: "File", Value: filepath.Join(out.Package, out.File)}, {Label: "Key hint", Value: out.Hint},
+				{Label: "Predicate", Value: out.PredicateType}, {Label: "Digest", Value: out.Digest.String()},
+			}}}
+		},
+	})
+}
+
+// put writes a bundle into its slot.
+func (o filing) put(bundle []byte, out filed) (filed, error) {
 	out.File = admission.EvidencePath(out.Slot)
 	for n := 2; o.add && n < 17 && exists(filepath.Join(out.Package, out.File)); n++ {
 		out.File = admission.EvidencePath(fmt.Sprintf("%s.%d", out.Slot, n))
 	}
 	full := filepath.Join(out.Package, filepath.FromSlash(out.File))
 	if exists(full) && !o.replace {
-		return fleet.Errorf(fleet.Conflict, "release.evidence_exists", "slot %s has evidence already", out.Slot).
+		return out, fleet.Errorf(fleet.Conflict, "release.evidence_exists", "slot %s has evidence already", out.Slot).
 			Advise("repeat with --replace, or with --add for a further key")
 	}
 	if exists(full) {
 		if err := os.Remove(full); err != nil {
-			return app.Usagef("release.file", "%s cannot be replaced", full).Caused(err)
+			return out, app.Usagef("release.file", "%s cannot be replaced", full).Caused(err)
 		}
 	}
-	if err := writeFile(full, bundle); err != nil {
-		return err
-	}
 	out.Digest = fleet.DigestBytes(bundle)
-	return a.Print(app.View{
-		Kind: "Evidence", Item: out, Name: func(any) string { return out.File },
-		Text: func() app.Page {
-			return app.Page{{Fields: []app.Field{
-				{Label: "Slot", Value: out.Slot}, {Label: "File", Value: full}, {Label: "Key hint", Value: out.Hint},
-				{Label: "Predicate", Value: out.PredicateType}, {Label: "Digest", Value: out.Digest.String()},
-			}}}
-		},
-	})
+	return out, writeFile(full, bundle)
 }

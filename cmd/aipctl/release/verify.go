@@ -20,19 +20,30 @@ type verifiedPackage struct {
 
 func verifyCommand(a *app.App) *cobra.Command {
 	var policy, at string
+	var revision uint64
+	var access Access
 	cmd := &cobra.Command{
 		Use: "verify PKG --policy FILE", Short: "Judge a package by a trust policy, offline",
 		Long: "Reports every finding at once, each with its code, its place and what would satisfy it.\n" +
 			"What only the registry knows (earlier releases of the type) is judged by admit release.",
-		Args: app.ExactArgs(1, "a package directory"),
-		RunE: func(_ *cobra.Command, args []string) error { return verify(a, args[0], policy, at) },
+		Args: app.ExactArgs(1, "a package directory, or a reference to one"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, done, err := Source(cmd.Context(), args[0], access)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return verify(a, dir, policy, at, revision)
+		},
 	}
+	access.Bind(cmd.Flags())
 	cmd.Flags().StringVar(&policy, "policy", "", "trust policy `file`, YAML or JSON (required)")
 	cmd.Flags().StringVar(&at, "at", "", "judge as of this `time`, RFC 3339 (default: now)")
+	cmd.Flags().Uint64Var(&revision, "trust-revision", 0, "the policy's `number`, which approvals name (default: approvals are held against its digest alone)")
 	return cmd
 }
 
-func verify(a *app.App, dir, policyFile, at string) error {
+func verify(a *app.App, dir, policyFile, at string, revision uint64) error {
 	if policyFile == "" {
 		return app.Usagef("usage.flag", "--policy FILE is needed").Advise("aipctl trust show prints the one in force")
 	}
@@ -53,7 +64,7 @@ func verify(a *app.App, dir, policyFile, at string) error {
 	p, found := admission.ReadPackage(dir, admission.Limits{})
 	var verified admission.Verified
 	if len(found) == 0 {
-		verified, found = admission.Evaluator{Bundles: sigstore.Verifier{}}.Evaluate(admission.Request{Package: p, Policy: policy, At: when})
+		verified, found = admission.Evaluator{Bundles: sigstore.Verifier{}}.Evaluate(admission.Request{Package: p, Policy: policy, TrustRevision: revision, At: when})
 	}
 	if len(found) > 0 {
 		return showRefused(a, refused{Package: dir, Findings: found})
@@ -82,15 +93,23 @@ func ReportPage(r admission.Report) app.Page {
 }
 
 func inspectCommand(a *app.App) *cobra.Command {
-	return &cobra.Command{
+	var access Access
+	cmd := &cobra.Command{
 		Use: "inspect PKG", Short: "Show what a package holds, without trusting it",
-		Args: app.ExactArgs(1, "a package directory"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, found := admission.ReadPackage(args[0], admission.Limits{})
+		Args: app.ExactArgs(1, "a package directory, or a reference to one"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, done, err := Source(cmd.Context(), args[0], access)
+			if err != nil {
+				return err
+			}
+			defer done()
+			p, found := admission.ReadPackage(dir, admission.Limits{})
 			if len(found) > 0 {
 				return showRefused(a, refused{Package: args[0], Findings: found})
 			}
 			return showPackage(a, "Package", describe(args[0], p))
 		},
 	}
+	access.Bind(cmd.Flags())
+	return cmd
 }
