@@ -6,6 +6,8 @@ SHELL := /bin/sh
 FUZZTIME ?= 10s
 BENCH ?= registry
 BENCHCOUNT ?= 5
+SEEDS ?= 10000
+FROM ?= 0
 SOAK ?= 30s
 DEMO_DIR ?= .run/demo
 
@@ -44,6 +46,18 @@ race: setup ## run every test under the race detector (needs a C compiler)
 .PHONY: soak
 soak: setup ## keep registries under mixed load for SOAK (30s) on each fleet size: no deadlock, no leak, audit clean
 	AIP_SOAK=$(SOAK) go test ./pkg/registry/postgres -run TestSoak -count=1 -timeout 30m -v
+
+.PHONY: crash
+crash: setup ## break real processes at every named point and count; QUICK=1 breaks each kind once
+	@mkdir -p bin
+	go test -c -o bin/crash.test ./scripts/crash
+	cd scripts/crash && CRASH_FULL=$(if $(QUICK),,1) ../../bin/crash.test -test.timeout 30m
+
+.PHONY: sim
+sim: ## simulate the protocol in virtual time for SEEDS seeds (10000) from FROM (0) on
+	@mkdir -p bin
+	go test -c -o bin/sim.test ./scripts/sim
+	bin/sim.test -seeds=$(SEEDS) -from=$(FROM)
 
 .PHONY: verify
 verify: ## check module file, format, vet, staticcheck and layout; leaves git clean

@@ -13,7 +13,7 @@ import (
 // play runs one seed in a bubble of its own.
 func play(t *testing.T, seed uint64, o sim.Options) sim.Report {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "aipfleet-sim-")
+	dir, err := os.MkdirTemp(memory(), "aipfleet-sim-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,6 +22,15 @@ func play(t *testing.T, seed uint64, o sim.Options) sim.Report {
 	var r sim.Report
 	synctest.Test(t, func(*testing.T) { r = sim.Run(seed, o) })
 	return r
+}
+
+// memory is a directory whose files are in memory, where there is one: journals of a
+// run need not outlive it.
+func memory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
 }
 
 // few is how many seeds the ordinary test run plays; make sim plays many.
