@@ -85,7 +85,7 @@ func Cases() []Case {
 		catalogCases(), publishCases(), resolveCases(), reuseCases(), orderCases(),
 		capacityCases(), settleCases(), circuitCases(), leaseCases(), expiryCases(),
 		tenancyCases(), boundsCases(), cancelCases(), aliasingCases(), uncertainCases(), revocationCases(),
-		concurrentCases(), modelCases(),
+		concurrentCases(), incidentCases(), modelCases(),
 	)
 }
 
