@@ -129,3 +129,7 @@ func (d *database) subject(t testing.TB) registrytest.Subject {
 		SetNow: func(now time.Time) { d.setNow(t, now) }, Archive: d.archive, RingKey: ring,
 	}
 }
+
+func lifecycleConfig(t testing.TB, d *database) postgres.Config {
+	return postgres.Config{LifecycleURL: url(t, d.name, "aip_lifecycle")}
+}

@@ -1,0 +1,182 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
+	"github.com/aipfleet/aipfleet/pkg/registry"
+)
+
+// plan is one node of a plan as auto_explain writes it.
+type plan struct {
+	Kind      string `json:"Node Type"`
+	Relation  string `json:"Relation Name"`
+	Condition string `json:"Index Cond"`
+	Filter    string `json:"Filter"`
+	Plans     []plan `json:"Plans"`
+}
+
+type explained struct {
+	Query string `json:"Query Text"`
+	Plan  plan   `json:"Plan"`
+}
+
+// TestPlans_G08_EveryHotStatementGoesByKey runs the real functions with auto_explain on
+// for nested statements, over statistics of a real size, and reads every plan out of the
+// server's log: no sequential scan, and no index that is read from end to end, in any
+// statement of resolve, retry, settle, beat or lookup.
+func TestPlans_G08_EveryHotStatementGoesByKey(t *testing.T) {
+	t.Parallel()
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 200, replicas: 3, capacity: 100})
+	d.history(t, 5000)
+	d.releases(t, 500)
+	d.exec(t, "ANALYZE")
+	for _, role := range []string{"aip_data", "aip_lifecycle"} {
+		for _, setting := range []string{
+			"session_preload_libraries = 'auto_explain'", "auto_explain.log_min_duration = 0", "auto_explain.log_nested_statements = on",
+			"auto_explain.log_format = 'json'", "auto_explain.log_level = 'log'", "log_min_messages = 'log'",
+		} {
+			d.exec(t, fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s", role, d.name, setting))
+		}
+	}
+	d.data.Close()
+	d.data = d.open(t, dataConfig(t, d))
+	d.lifecycle.Close()
+	d.lifecycle = d.open(t, lifecycleConfig(t, d))
+	offset := logSize(t)
+	d.everyHotVerb(t)
+	d.data.Close()
+	d.lifecycle.Close()
+	plans := d.plansSince(t, offset)
+	d.data, d.lifecycle = d.open(t, dataConfig(t, d)), d.open(t, lifecycleConfig(t, d))
+
+	seen, scans := map[string]bool{}, 0
+	for _, e := range plans {
+		if !strings.Contains(e.Query, "aip.") || strings.Contains(e.Query, "pg_catalog") || strings.Contains(e.Query, "schema_file") {
+			continue // the checks at the opening of a pool
+		}
+		walk(e.Plan, func(p plan) {
+			if p.Relation == "" {
+				return
+			}
+			seen[p.Relation] = true
+			if bad := endToEnd(p); bad != "" {
+				scans++
+				t.Errorf("%s of %s in: %s", bad, p.Relation, strings.Join(strings.Fields(e.Query), " "))
+			}
+		})
+	}
+	t.Logf("%d plans over %d tables", len(plans), len(seen))
+	for _, table := range []string{"route", "attempt", "attempt_settlement", "reservation", "replica_live", "route_candidate", "scope_counter", "tombstone", "replica", "connector_instance"} {
+		if !seen[table] {
+			t.Errorf("no plan reads %s: nothing was checked", table)
+		}
+	}
+}
+
+// releases adds types and versions, as a fleet of some size has them: of a table of one
+// row there is no other way to read it than whole.
+func (d *database) releases(t *testing.T, n int) {
+	t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO aip.connector_type SELECT 'ctype_more' || n, 'More', 'test', true FROM generate_series(1, %d) n`,
+		`INSERT INTO aip.connector_version SELECT (json_populate_record(v, json_build_object('id', 'cver_more' || n, 'type_id', 'ctype_more' || n,
+			'artifact_digest', 'more' || n))).* FROM aip.connector_version v, generate_series(1, %d) n WHERE v.id = 'cver_desk'`,
+		`INSERT INTO aip.version_status SELECT 'cver_more' || n, 'active' FROM generate_series(1, %d) n`,
+	} {
+		d.exec(t, fmt.Sprintf(statement, n))
+	}
+}
+
+// endToEnd names a node that reads a whole table. Of the one row of catalog_revision
+// there is nothing else to read.
+func endToEnd(p plan) string {
+	switch {
+	case p.Relation == "catalog_revision":
+	case strings.Contains(p.Kind, "Seq Scan"), strings.Contains(p.Kind, "Bitmap Heap Scan"):
+		return p.Kind
+	case strings.Contains(p.Kind, "Index") && p.Condition == "":
+		return p.Kind + " without a condition"
+	}
+	return ""
+}
+
+func walk(p plan, visit func(plan)) {
+	visit(p)
+	for _, child := range p.Plans {
+		walk(child, visit)
+	}
+}
+
+// everyHotVerb makes each call of the hot path at least once.
+func (d *database) everyHotVerb(t *testing.T) {
+	t.Helper()
+	for n := range 8 {
+		a := d.resolve(t, fmt.Sprintf("hot%d", n), n)
+		if _, err := d.data.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeCancelled}); err != nil {
+			t.Fatal(err)
+		}
+		a = d.resolve(t, fmt.Sprintf("hot%d", n), n)
+		again := d.resolve(t, fmt.Sprintf("hot%d", n), n)
+		if again.Attempt.Fence != a.Attempt.Fence {
+			t.Fatal("a reserved action got another reservation")
+		}
+		if _, err := d.data.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeUnknown}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.data.Lookup(t.Context(), tenantID(n), actionID(fmt.Sprintf("hot%d", n))); err != nil {
+			t.Fatal(err)
+		}
+		beat := registry.Beat{Replica: replicaID(n, 0), PeerDID: did(n, 0), Epoch: 1, Sequence: 2, Ready: true, TTL: registry.MaxLeaseTTL}
+		if _, err := d.lifecycle.Renew(t.Context(), beat); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func logSize(t *testing.T) int64 {
+	t.Helper()
+	info, err := os.Stat(pgclustertest.Shared(t).LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// plansSince reads the plans of this test's database out of the server's log. An entry
+// begins with the time, the process and user@database; its other lines are indented.
+func (d *database) plansSince(t *testing.T, offset int64) (plans []explained) {
+	t.Helper()
+	raw, err := os.ReadFile(pgclustertest.Shared(t).LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entry strings.Builder
+	mine := false
+	flush := func() {
+		at := strings.IndexByte(entry.String(), '{')
+		var e explained
+		if mine && at >= 0 && json.Unmarshal([]byte(entry.String()[at:]), &e) == nil {
+			plans = append(plans, e)
+		}
+		entry.Reset()
+	}
+	for line := range strings.Lines(string(raw[min(offset, int64(len(raw))):])) {
+		if !strings.HasPrefix(line, "\t") {
+			flush()
+			mine = strings.Contains(line, "@"+d.name+" ") && strings.Contains(line, "plan:")
+		}
+		entry.WriteString(line)
+	}
+	flush()
+	return slices.Clip(plans)
+}
