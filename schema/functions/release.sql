@@ -60,7 +60,7 @@ BEGIN
     IF v_was <> v_live.circuit_state THEN
         INSERT INTO aip.event (at, revision, kind, subject, actor, reason, detail)
         SELECT v_now, revision, 'circuit', v_live.replica_id, 'registry', p_code, v_was || ' to ' || v_live.circuit_state
-        FROM aip.catalog_revision;
+        FROM aip.catalog_revision WHERE one;
     END IF;
     RETURN v_live;
 END

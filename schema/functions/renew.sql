@@ -23,7 +23,7 @@ BEGIN
     WHERE l.replica_id = p_replica AND r.id = p_replica AND r.peer_did = p_peer_did
       AND l.lease_epoch = p_epoch AND p_epoch > 0 AND l.lease_sequence < p_sequence
       AND l.status <> 'offline' AND l.lease_expires_at > aip.clock()
-    RETURNING l.lease_expires_at, l.status,
+    RETURNING l.lease_expires_at, l.status::text,
               CASE WHEN l.intent = 'drain' OR s.status = 'revoked' OR NOT i.enabled OR NOT t.enabled
                    THEN 'drain' ELSE 'run' END;
 END

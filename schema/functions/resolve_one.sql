@@ -53,7 +53,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock_shared(4871, 1);
-    SELECT revision INTO v_revision FROM aip.catalog_revision;
+    SELECT revision INTO v_revision FROM aip.catalog_revision WHERE one;
     SELECT * INTO v_deployment FROM aip.quota_effective WHERE ref = 'deployment';
     v_now := aip.clock();
 

@@ -10,6 +10,19 @@ ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA aip TO aip_control, aip_data, aip_lifecycle, aip_readonly;
 
+-- Domains of the tables that are updated most. A CHECK of a table is parsed anew by every statement that
+-- writes to it, which was a quarter of a resolve and settle; a domain's is kept by the
+-- session, and is judged only where its column is written. What compares two columns
+-- stays a CHECK.
+CREATE DOMAIN aip.tally AS bigint CHECK (VALUE >= 0);
+CREATE DOMAIN aip.ordinal AS bigint CHECK (VALUE >= 1);
+CREATE DOMAIN aip.ring_place AS bigint CHECK (VALUE BETWEEN 0 AND 2147483647);
+CREATE DOMAIN aip.replica_status AS text CHECK (VALUE IN ('ready', 'draining', 'offline'));
+CREATE DOMAIN aip.operator_intent AS text CHECK (VALUE IN ('run', 'drain'));
+CREATE DOMAIN aip.breaker_state AS text CHECK (VALUE IN ('closed', 'open', 'half_open'));
+CREATE DOMAIN aip.scope_kind AS text COLLATE "C"
+    CHECK (VALUE IN ('binding', 'connector_type', 'global', 'instance', 'tenant', 'tenant_retry'));
+
 -- What was applied, with the digest of its text, so that an edited file is noticed.
 CREATE TABLE aip.schema_file (
     name       text COLLATE "C" PRIMARY KEY,
@@ -226,25 +239,25 @@ CREATE TABLE aip.replica_live (
     region           text COLLATE "C" NOT NULL,
     zone             text COLLATE "C" NOT NULL,
     capacity_class   text COLLATE "C" NOT NULL,
-    ring             bigint NOT NULL CHECK (ring BETWEEN 0 AND 2147483647), -- keyed place on the tie-break ring
-    capacity         bigint NOT NULL CHECK (capacity >= 1),
-    status           text NOT NULL DEFAULT 'offline' CHECK (status IN ('ready', 'draining', 'offline')),
-    intent           text NOT NULL DEFAULT 'run' CHECK (intent IN ('run', 'drain')),
+    ring             aip.ring_place NOT NULL, -- keyed place on the tie-break ring
+    capacity         aip.ordinal NOT NULL,
+    status           aip.replica_status NOT NULL DEFAULT 'offline',
+    intent           aip.operator_intent NOT NULL DEFAULT 'run',
     healthy          boolean NOT NULL DEFAULT false,
     not_ready_beats  bigint NOT NULL DEFAULT 0,
-    lease_epoch      bigint NOT NULL DEFAULT 0 CHECK (lease_epoch >= 0),
-    lease_sequence   bigint NOT NULL DEFAULT 0 CHECK (lease_sequence >= 0),
+    lease_epoch      aip.tally NOT NULL DEFAULT 0,
+    lease_sequence   aip.tally NOT NULL DEFAULT 0,
     lease_expires_at timestamptz NOT NULL DEFAULT '0001-01-01 00:00:00+00',
     last_beat_at     timestamptz NOT NULL DEFAULT '0001-01-01 00:00:00+00',
     in_flight        bigint NOT NULL DEFAULT 0,
     journal_id       text NOT NULL DEFAULT '',
-    active           bigint NOT NULL DEFAULT 0 CHECK (active >= 0),
-    circuit_state      text NOT NULL DEFAULT 'closed' CHECK (circuit_state IN ('closed', 'open', 'half_open')),
-    circuit_unknowns   bigint NOT NULL DEFAULT 0 CHECK (circuit_unknowns >= 0),
+    active           aip.tally NOT NULL DEFAULT 0,
+    circuit_state      aip.breaker_state NOT NULL DEFAULT 'closed',
+    circuit_unknowns   aip.tally NOT NULL DEFAULT 0,
     circuit_open_until timestamptz NOT NULL DEFAULT '0001-01-01 00:00:00+00',
     circuit_opened_at  timestamptz NOT NULL DEFAULT '0001-01-01 00:00:00+00',
-    circuit_openings   bigint NOT NULL DEFAULT 0 CHECK (circuit_openings >= 0),
-    circuit_probes_out bigint NOT NULL DEFAULT 0 CHECK (circuit_probes_out >= 0),
+    circuit_openings   aip.tally NOT NULL DEFAULT 0,
+    circuit_probes_out aip.tally NOT NULL DEFAULT 0,
     CONSTRAINT within_capacity CHECK (active <= capacity)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX replica_live_by_instance ON aip.replica_live (instance_id, version_id);
@@ -371,10 +384,9 @@ GRANT SELECT, INSERT, DELETE ON aip.reservation TO aip_data;
 GRANT SELECT ON aip.reservation TO aip_control, aip_readonly;
 
 CREATE TABLE aip.scope_counter (
-    kind    text COLLATE "C" NOT NULL
-            CHECK (kind IN ('binding', 'connector_type', 'global', 'instance', 'tenant', 'tenant_retry')),
+    kind    aip.scope_kind NOT NULL,
     key     text COLLATE "C" NOT NULL,
-    current bigint NOT NULL CHECK (current >= 0),
+    current aip.tally NOT NULL,
     PRIMARY KEY (kind, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 GRANT SELECT, INSERT, UPDATE (current) ON aip.scope_counter TO aip_data;
@@ -535,5 +547,7 @@ DROP TABLE aip.event, aip.admission, aip.package_blob, aip.trust_revision, aip.l
     aip.binding, aip.instance_serving, aip.connector_instance, aip.quota_effective, aip.quota_policy,
     aip.capability, aip.version_status, aip.connector_version, aip.manifest, aip.connector_type,
     aip.catalog_revision, aip.deployment, aip.schema_file;
+DROP DOMAIN aip.tally, aip.ordinal, aip.ring_place, aip.replica_status, aip.operator_intent, aip.breaker_state,
+    aip.scope_kind;
 REVOKE USAGE ON SCHEMA aip FROM aip_control, aip_data, aip_lifecycle, aip_readonly;
 ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC;
