@@ -71,23 +71,31 @@ func (p *NetProxy) Caught() [][]byte {
 // Target is where the host itself listens.
 func (p *NetProxy) Target() string { return p.target }
 
-// restTime is how long the rest of a caught request may take to come.
-const restTime = 200 * time.Millisecond
+// restTime is how long the rest of a request may take to come, while some are caught.
+const restTime = 100 * time.Millisecond
 
-// takes keeps a request that is to be caught, of which this is the first chunk.
-func (p *NetProxy) takes(chunk []byte, from net.Conn) bool {
-	p.mu.Lock()
-	wanted := p.catch != "" && bytes.Contains(chunk, []byte(p.catch))
-	p.mu.Unlock()
-	if !wanted {
-		return false
-	}
-	whole := bytes.Clone(chunk)
+// whole waits for the rest of a request of which a chunk came.
+func whole(chunk []byte, from net.Conn) []byte {
 	_ = from.SetReadDeadline(time.Now().Add(restTime))
 	rest, _ := io.ReadAll(from) // until the time is over: the client waits for an answer
+	_ = from.SetReadDeadline(time.Time{})
+	return append(bytes.Clone(chunk), rest...)
+}
+
+func (p *NetProxy) catching() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.caught = append(p.caught, append(whole, rest...))
+	return p.catch != ""
+}
+
+// takes keeps a request that is to be caught.
+func (p *NetProxy) takes(request []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.catch == "" || !bytes.Contains(request, []byte(p.catch)) {
+		return false
+	}
+	p.caught = append(p.caught, request)
 	return true
 }
 
@@ -159,13 +167,16 @@ func (p *NetProxy) pump(to, from net.Conn, answers bool) {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
+			chunk := buffer[:n]
 			if p.blackhole.Load() {
 				p.touched.Add(1)
 				continue
 			}
-			if !answers && p.takes(buffer[:n], from) {
-				p.touched.Add(1)
-				return
+			if !answers && p.catching() {
+				if chunk = whole(chunk, from); p.takes(chunk) {
+					p.touched.Add(1)
+					return
+				}
 			}
 			if d := time.Duration(p.delay.Load()); d > 0 {
 				p.touched.Add(1)
@@ -175,7 +186,7 @@ func (p *NetProxy) pump(to, from net.Conn, answers bool) {
 				p.touched.Add(1)
 				return
 			}
-			if _, err := to.Write(buffer[:n]); err != nil {
+			if _, err := to.Write(chunk); err != nil {
 				return
 			}
 		}

@@ -85,7 +85,9 @@ func replayed(t *testing.T, network *crash.NetProxy, o *crash.Order) string {
 		must(t, err)
 		buffer := make([]byte, 64<<10)
 		n, err := conn.Read(buffer)
-		must(t, err)
+		if err != nil {
+			t.Fatalf("the host does not answer: %v\nwhat was caught, %d bytes: %.300s", err, len(message), message)
+		}
 		return string(buffer[:n])
 	}
 	t.Fatal("no message of the action was caught")
