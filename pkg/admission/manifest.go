@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -34,6 +32,7 @@ func (e *evaluation) checkManifest() {
 	for i, impl := range m.Implementations {
 		e.checkImplementation(fmt.Sprintf("%s#implementations[%d]", ManifestFile, i), impl)
 	}
+	e.checkOneAdapter(m)
 }
 
 // ToolName is the name under which a capability is offered to MCP clients: every
@@ -95,28 +94,6 @@ func (e *evaluation) checkContract(place string, c fleet.CapabilityDefinition) {
 		if len(part.raw) > 0 && part.raw[0] != '{' {
 			e.found.add("manifest.contract_invalid", place+"."+part.name, "write an object", "%s is not an object", part.name)
 		}
-	}
-}
-
-// adapters lists what the hosts of this fleet can run, and what each can do
-// beyond invoking.
-func adapters() map[string]struct{ reconciles, transacts bool } {
-	return map[string]struct{ reconciles, transacts bool }{"mcp": {reconciles: true}}
-}
-
-// checkImplementation compares the claim with what its adapter can do.
-func (e *evaluation) checkImplementation(place string, impl fleet.Implementation) {
-	adapter, known := adapters()[impl.Adapter]
-	if !known {
-		e.found.add("manifest.adapter_unknown", place+".adapter", "use one of: "+strings.Join(slices.Sorted(maps.Keys(adapters())), ", "), "no host has an adapter %q", impl.Adapter)
-		return
-	}
-	c, _ := e.pkg.manifest.Capability(impl.Capability)
-	if len(c.Contract.Transaction) > 0 && !adapter.transacts {
-		e.found.add("manifest.contract_not_covered", place, "drop the transaction contract", "adapter %s cannot plan and commit", impl.Adapter)
-	}
-	if impl.ReconcileTool != "" && (!adapter.reconciles || impl.ReconcileTool == impl.Tool) {
-		e.found.add("manifest.reconcile_tool", place+".reconcile_tool", "name a tool that only looks", "%s cannot reconcile by %q", impl.Adapter, impl.ReconcileTool)
 	}
 }
 

@@ -59,6 +59,9 @@ type Call struct {
 	IdempotencyKey string          // the same for every attempt of the action
 	Deadline       time.Time
 	Credential     Secret // nil when the capability needs none, or the adapter holds its own
+	// CredentialRevision is the revision of Credential that the route pinned, or the
+	// current one.
+	CredentialRevision string
 	// Checkpoint makes what the product said about the operation under way
 	// durable, so that it can be asked for after a crash. It may be nil.
 	Checkpoint func(ctx context.Context, operation json.RawMessage) error
@@ -100,6 +103,7 @@ type Query struct {
 	Capability     fleet.CapabilityID
 	IdempotencyKey string
 	Operation      json.RawMessage // last checkpoint, nil when there was none
+	Compensates    fleet.ActionID  // zero unless the call undid another one
 }
 
 // Finding is what the product says about an earlier call.

@@ -52,6 +52,40 @@ type Contract struct {
 	Compensation json.RawMessage `json:"compensation,omitempty"`
 }
 
+// TransactionPlanCommit is the one transaction mode: the call is planned, the plan
+// is kept, and then committed or given back.
+const TransactionPlanCommit = "plan_commit"
+
+// TransactionMode is the mode of the transaction contract; "" without one. A
+// contract that cannot be read is a mode that nobody knows.
+func (c Contract) TransactionMode() string {
+	if len(c.Transaction) == 0 || string(c.Transaction) == "null" {
+		return ""
+	}
+	var said struct {
+		Mode string `json:"mode"`
+	}
+	if err := json.Unmarshal(c.Transaction, &said); err != nil || said.Mode == "" {
+		return "unreadable"
+	}
+	return said.Mode
+}
+
+// Compensable reports whether an effect can be undone by a later action. A contract
+// that cannot be read promises it, so that it is refused where it cannot be kept.
+func (c Contract) Compensable() bool {
+	if len(c.Compensation) == 0 || string(c.Compensation) == "null" {
+		return false
+	}
+	var said struct {
+		Supported *bool `json:"supported"`
+	}
+	if err := json.Unmarshal(c.Compensation, &said); err != nil || said.Supported == nil {
+		return true
+	}
+	return *said.Supported
+}
+
 // CapabilityDefinition is one entry of an AIP manifest.
 type CapabilityDefinition struct {
 	ID           CapabilityID    `json:"id"`
@@ -72,10 +106,43 @@ func ContractDigest(canonical []byte) Digest { return DigestBytes(canonical) }
 // Implementation is a version's claim of how it serves one capability.
 type Implementation struct {
 	Capability    CapabilityID `json:"capability_id"`
-	Adapter       string       `json:"adapter"`                  // "mcp"
+	Adapter       string       `json:"adapter"`                  // one of Adapters
 	Tool          string       `json:"tool"`                     // the adapter's name for it
 	ReconcileTool string       `json:"reconcile_tool,omitempty"` // asks the provider about an earlier call by idempotency key
-	Profiles      []string     `json:"profiles,omitempty"`       // supported profiles, e.g. "aip.core.v1"
+	// PlanTool prepares a call without its effect; Tool then commits the plan. It is
+	// set exactly when the contract is transactional, together with CompensateTool.
+	PlanTool string `json:"plan_tool,omitempty"`
+	// CompensateTool gives back a plan that is not committed, and undoes a call.
+	CompensateTool string `json:"compensate_tool,omitempty"`
+	// Profiles are the supported ones, such as "aip.core.v1".
+	Profiles []string `json:"profiles,omitempty"`
+}
+
+// Adapters: how a host reaches the connector of a release.
+const (
+	AdapterMCP     = "mcp"      // an MCP server as a child process, over its standard streams
+	AdapterMCPHTTP = "mcp-http" // an MCP server over Streamable HTTP; the artifact names it
+	AdapterHTTP    = "http"     // requests made from the templates in the artifact
+	AdapterExec    = "exec"     // a program, started for each call
+	AdapterGo      = "go"       // Go code in the host's own process, which is the artifact
+)
+
+// Adapters lists every adapter.
+func Adapters() []string {
+	return []string{AdapterExec, AdapterGo, AdapterHTTP, AdapterMCP, AdapterMCPHTTP}
+}
+
+// Adapter is the one adapter of a manifest's implementations, or "" when they
+// name several, or none.
+func (m Manifest) Adapter() string {
+	adapter := ""
+	for _, i := range m.Implementations {
+		if adapter != "" && i.Adapter != adapter {
+			return ""
+		}
+		adapter = i.Adapter
+	}
+	return adapter
 }
 
 // Manifest is the AIP manifest of a release: what it offers, and how.

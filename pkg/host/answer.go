@@ -114,7 +114,7 @@ func (h *Host) statusAnswer(d *delivery, r journal.Record) (answer, error) {
 		ActionID: d.route.Action, Fence: max(r.Highest.Number, r.Closed), Journal: h.cfg.Journal.ID(), Evidence: r.Evidence,
 	}
 	switch r.State {
-	case journal.Accepted, journal.Intent, journal.CallStarted:
+	case journal.Accepted, journal.Intent, journal.Planning, journal.Planned, journal.CallStarted:
 		doc.State = protocol.StateRunning
 	case journal.Cancelled:
 		doc.State = protocol.StateCancelled

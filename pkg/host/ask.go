@@ -14,8 +14,8 @@ import (
 // askStatus answers what became of an action. Checks 5 to 12 do not apply (G43).
 // An action that never ran is closed before the answer promises so (G41).
 func (h *Host) askStatus(ctx context.Context, d *delivery, r journal.Record) (verdict, error) {
-	if r.State == journal.Unknown {
-		found, err := h.reconcile(ctx, r)
+	if r.State == journal.Unknown || r.State == journal.Releasing {
+		found, err := h.lookAgain(ctx, r)
 		if err != nil {
 			return verdict{}, err
 		}
@@ -65,6 +65,18 @@ func (h *Host) askCancel(ctx context.Context, d *delivery, r journal.Record) (ve
 		return h.fromRecord(ctx, d, r)
 	case journal.Unknown:
 		return h.askStatus(ctx, d, r)
+	case journal.Releasing:
+		found, err := h.lookAgain(ctx, r)
+		if err != nil || found.State == journal.Releasing {
+			return h.tell(ctx, d, found, err)
+		}
+		r = found
+	case journal.Planning, journal.Planned:
+		found, err := h.stopPreparing(ctx, r)
+		if err != nil || found.State.Plans() {
+			return h.tell(ctx, d, found, err)
+		}
+		return h.askCancel(ctx, d, found)
 	case journal.CallStarted:
 		return h.stop(ctx, d, r)
 	}
@@ -76,7 +88,7 @@ func (h *Host) askCancel(ctx context.Context, d *delivery, r journal.Record) (ve
 		return verdict{}, err
 	}
 	r, err = h.cfg.Journal.Apply(ctx, journal.Change{Action: d.route.Action, Mutate: func(r *journal.Record) error {
-		if s := r.State; s == journal.CallStarted || s == journal.Result || s == journal.Unknown {
+		if s := r.State; s.Plans() || s == journal.CallStarted || s == journal.Result || s == journal.Unknown || s == journal.Releasing {
 			return nil // the call was faster
 		}
 		return r.Cancel(d.route.Action, d.route.Fence, doc)
@@ -84,10 +96,38 @@ func (h *Host) askCancel(ctx context.Context, d *delivery, r journal.Record) (ve
 	if err != nil {
 		return verdict{}, err
 	}
-	if r.State == journal.CallStarted {
-		return h.stop(ctx, d, r)
+	if r.State == journal.CallStarted || r.State.Plans() {
+		return h.askCancel(ctx, d, r)
 	}
 	return h.fromRecord(ctx, d, r)
+}
+
+// tell answers from a record, unless an error stands in the way.
+func (h *Host) tell(ctx context.Context, d *delivery, r journal.Record, err error) (verdict, error) {
+	if err != nil {
+		return verdict{}, err
+	}
+	return h.fromRecord(ctx, d, r)
+}
+
+// stopPreparing ends an execution that has planned and not yet committed, and waits a
+// while for it to give the plan back.
+func (h *Host) stopPreparing(ctx context.Context, r journal.Record) (journal.Record, error) {
+	h.mu.Lock()
+	e, running := h.running[r.Action]
+	h.mu.Unlock()
+	if !running {
+		return r, stranded(r)
+	}
+	e.stopPreparing()
+	patience, done := context.WithTimeout(ctx, stopPatience)
+	defer done()
+	select {
+	case <-e.done:
+	case <-patience.Done():
+	}
+	found, _, err := h.cfg.Journal.Get(r.Action)
+	return found, err
 }
 
 func (h *Host) cancelledDocument(action fleet.ActionID, fence uint64) (json.RawMessage, error) {
@@ -141,5 +181,7 @@ func (h *Host) stopped(r journal.Record, result connector.Result) (json.RawMessa
 }
 
 func query(r journal.Record) connector.Query {
-	return connector.Query{Action: r.Action, Capability: r.Capability, IdempotencyKey: r.IdempotencyKey, Operation: r.Operation}
+	return connector.Query{
+		Action: r.Action, Capability: r.Capability, IdempotencyKey: r.IdempotencyKey, Operation: r.Operation, Compensates: r.Compensates,
+	}
 }

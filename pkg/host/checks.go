@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -118,11 +117,10 @@ func (h *Host) free() {
 
 // checkCredential is check 10. A route without a revision pins none.
 func (h *Host) checkCredential(_ context.Context, d *delivery, _ journal.Record) *refusal {
-	pinned, have := d.route.CredentialRevisionRef, h.cfg.Credentials
-	if pinned == "" || pinned == have.Current || slices.Contains(have.Previous, pinned) {
-		return nil
+	if why := h.Credentials().judge(d.route.CredentialRevisionRef); why != "" {
+		return refuse(CodeCredentialRevision, why)
 	}
-	return refuse(CodeCredentialRevision, "the pinned revision is neither the current nor an accepted earlier one")
+	return nil
 }
 
 // checkApproval is check 11. A capability that asks for an approval is refused,
@@ -153,9 +151,6 @@ func needsApproval(contract json.RawMessage) bool {
 func (h *Host) checkContract(_ context.Context, d *delivery, r journal.Record) *refusal {
 	if why := h.inputs.validate(d.route.Capability, d.action.Input); why != "" {
 		return refuse(CodeContract, why)
-	}
-	if len(d.action.Transaction) > 0 {
-		return refuse(CodeContract, "the capability takes no part in transactions")
 	}
 	if !d.route.Deadline.After(h.cfg.Now()) {
 		return refuse(CodeContract, "the deadline has passed")

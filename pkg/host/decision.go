@@ -11,15 +11,19 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 )
 
-// decisionAge is how old an operator's decision may be: it does not wear off.
-const decisionAge = 10 * 365 * 24 * time.Hour
+// decisionAge is how old an operator's decision may be when a host first sees it, by
+// default. One that the journal has taken does not wear off.
+const decisionAge = 30 * 24 * time.Hour
+
+// clockSkew is how far an operator's clocks may be apart.
+const clockSkew = 30 * time.Second
 
 // applyDecision journals an operator's decision that comes with a dispatch, where
 // the journal would otherwise not let the action run (G25). It returns the record
 // as it is then, or why the decision is not accepted.
 func (h *Host) applyDecision(ctx context.Context, d *delivery, r journal.Record) (journal.Record, *refusal, error) {
 	useful := r.State == journal.Unknown || r.State == journal.None || r.State == journal.NotStarted
-	if len(d.route.Decision) == 0 || !useful {
+	if len(d.route.Decision) == 0 || !useful || r.Took(d.route.Decision) {
 		return r, nil, nil
 	}
 	decision, err := h.openDecision(d)
@@ -46,7 +50,7 @@ func (h *Host) applyDecision(ctx context.Context, d *delivery, r journal.Record)
 func (h *Host) openDecision(d *delivery) (protocol.Decision, error) {
 	opened, err := envelope.Open(d.route.Decision, envelope.Expect{
 		Purpose: envelope.Decision, Audience: h.cfg.Signer.DID(), Keys: h.cfg.Operators, Now: h.cfg.Now(),
-		MaxAge: decisionAge, MessageTypes: []string{protocol.TypeDecision},
+		MaxAge: h.cfg.DecisionAge, MessageTypes: []string{protocol.TypeDecision},
 	})
 	if err != nil {
 		return protocol.Decision{}, err
@@ -57,6 +61,8 @@ func (h *Host) openDecision(d *delivery) (protocol.Decision, error) {
 		return decision, err
 	case decision.ActionID != d.route.Action || decision.Replica != h.cfg.Identity.Replica:
 		return decision, fleet.Errorf(fleet.Denied, CodeJournalGap, "it is about another action or replica")
+	case decision.DecidedAt.Sub(opened.Envelope().SentAt) > clockSkew || opened.Envelope().SentAt.Sub(decision.DecidedAt) > h.cfg.DecisionAge:
+		return decision, fleet.Errorf(fleet.Denied, CodeJournalGap, "it was signed before, or long after, it was decided")
 	case decision.Outcome != fleet.ResolvedDidNotHappen:
 		return decision, fleet.Errorf(fleet.Denied, CodeJournalGap, "it does not say that nothing happened")
 	case decision.Fence >= d.route.Fence.Number:

@@ -42,6 +42,8 @@ func (h *Host) decide(ctx context.Context, d *delivery) (verdict, error) {
 		return h.askStatus(ctx, d, r)
 	case cancel:
 		return h.askCancel(ctx, d, r)
+	case settled:
+		return h.askSettled(ctx, d, r)
 	}
 	h.plantOldFence(d, r)
 	if no := h.checkFence(d, r); no != nil {
@@ -79,12 +81,13 @@ func (h *Host) checkKnown(ctx context.Context, d *delivery, r journal.Record) (v
 	switch r.State {
 	case journal.Result, journal.Cancelled:
 		return h.fromRecord(ctx, d, r)
-	case journal.Unknown:
-		if r, err = h.reconcile(ctx, r); err != nil {
+	case journal.Unknown, journal.Releasing:
+		if r, err = h.lookAgain(ctx, r); err != nil {
 			return verdict{}, err
 		}
 		return h.fromRecord(ctx, d, r)
-	case journal.Accepted, journal.Intent, journal.CallStarted:
+	}
+	if r.State.Running() {
 		return h.join(d, r)
 	}
 	if r.State == journal.NotStarted && d.route.Fence.Number <= r.Closed {
@@ -117,6 +120,16 @@ func (h *Host) admit(ctx context.Context, d *delivery, r journal.Record) (verdic
 		if no := check(ctx, d, r); no != nil {
 			return h.promise(ctx, d, no)
 		}
+	}
+	no, err := h.checkTransaction(d)
+	if err == nil && no == nil && !d.undoes.IsZero() {
+		no, err = h.claimUndo(ctx, d)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	if no != nil {
+		return h.promise(ctx, d, no)
 	}
 	if d.action.IdempotencyKey != "" {
 		defer h.locks.lock("key " + d.route.Capability.String() + " " + d.action.IdempotencyKey)()

@@ -19,8 +19,13 @@ import (
 type execution struct {
 	first  *delivery // the message that began it; its answer is stored with the outcome
 	call   connector.Call
+	undoes fleet.ActionID
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the outcome is in the journal
+	// refusedBy is the code of the check that a call not made failed.
+	refusedBy string
+	done      chan struct{} // closed when the outcome is in the journal
+	// stopPreparing ends what comes before the commit of a plan.
+	stopPreparing context.CancelFunc
 }
 
 // begin journals the acceptance and starts the execution. It is called with the
@@ -29,7 +34,7 @@ func (h *Host) begin(ctx context.Context, d *delivery) (verdict, error) {
 	now := h.cfg.Now()
 	accepted := journal.Acceptance{
 		Action: d.route.Action, Capability: d.route.Capability, Tenant: d.route.Tenant, InputDigest: d.input,
-		IdempotencyKey: keyOf(d.action), Fence: d.route.Fence, Deadline: d.route.Deadline, At: now,
+		IdempotencyKey: keyOf(d.action), Fence: d.route.Fence, Compensates: d.undoes, Deadline: d.route.Deadline, At: now,
 	}
 	claim := h.remember(d, answer{})
 	_, err := h.cfg.Journal.Apply(ctx, journal.Change{
@@ -41,7 +46,8 @@ func (h *Host) begin(ctx context.Context, d *delivery) (verdict, error) {
 	}
 	left := min(d.route.Deadline.Sub(now), h.cfg.MaxDuration)
 	own, stop := context.WithTimeout(context.WithoutCancel(ctx), left)
-	e := &execution{first: d, cancel: stop, done: make(chan struct{}), call: connector.Call{
+	preparing, stopPreparing := context.WithCancel(own)
+	e := &execution{first: d, undoes: d.undoes, cancel: stop, refusedBy: CodeNotReady, done: make(chan struct{}), stopPreparing: stopPreparing, call: connector.Call{
 		Tenant: d.route.Tenant, Action: d.route.Action, Capability: d.route.Capability, Input: d.action.Input,
 		IdempotencyKey: accepted.IdempotencyKey, Deadline: now.Add(left),
 	}}
@@ -55,7 +61,7 @@ func (h *Host) begin(ctx context.Context, d *delivery) (verdict, error) {
 	}
 	h.mu.Unlock()
 	d.slot = false
-	go h.execute(own, e)
+	go h.execute(own, preparing, e)
 	return verdict{waitFor: e}, nil
 }
 
@@ -65,9 +71,10 @@ func (h *Host) change(ctx context.Context, action fleet.ActionID, mutate func(*j
 }
 
 // execute carries an action out: intent, call started, call, outcome, each on the
-// disk before the next.
-func (h *Host) execute(ctx context.Context, e *execution) {
+// disk before the next. What comes before a commit heeds preparing.
+func (h *Host) execute(ctx, preparing context.Context, e *execution) {
 	defer func() {
+		e.stopPreparing()
 		e.cancel()
 		h.mu.Lock()
 		delete(h.running, e.call.Action)
@@ -81,7 +88,7 @@ func (h *Host) execute(ctx context.Context, e *execution) {
 	began := h.cfg.Now()
 	result, err := h.prepare(ctx, e)
 	if err == nil && result.Class == "" {
-		result, err = h.call(ctx, e)
+		result, err = h.perform(ctx, preparing, e)
 	}
 	if fleet.CodeOf(err) == journal.CodeTransition {
 		log.Info("cancelled before the call")
@@ -103,15 +110,22 @@ func (h *Host) execute(ctx context.Context, e *execution) {
 // prepare gets the credential and journals the intent. A result means that the call
 // is not made.
 func (h *Host) prepare(ctx context.Context, e *execution) (connector.Result, error) {
-	if h.cfg.SecretRef != "" {
-		credential, err := h.cfg.Secrets.Get(ctx, h.cfg.SecretRef)
+	policy := h.Credentials()
+	if why := policy.judge(e.first.route.CredentialRevisionRef); why != "" {
+		e.refusedBy = CodeCredentialRevision // revoked since the action was accepted
+		return notStarted(why), nil
+	}
+	revision, ref := policy.use(e.first.route.CredentialRevisionRef, h.cfg.SecretRef)
+	e.call.CredentialRevision = revision
+	if ref != "" && h.cfg.Secrets != nil {
+		credential, err := h.cfg.Secrets.Get(ctx, ref)
 		if err != nil {
-			return connector.Result{Class: connector.NotStarted, Why: "the credential cannot be resolved"}, nil
+			return notStarted("the credential cannot be resolved"), nil
 		}
 		e.call.Credential = credential
 	}
 	if ctx.Err() != nil {
-		return connector.Result{Class: connector.NotStarted, Why: "the deadline passed, or the host stopped, before the call"}, nil
+		return notStarted("the deadline passed, or the host stopped, before the call"), nil
 	}
 	err := h.change(context.WithoutCancel(ctx), e.call.Action, (*journal.Record).Intend)
 	crashpoint.Reach(crashpoint.IntentPersisted)
@@ -119,12 +133,12 @@ func (h *Host) prepare(ctx context.Context, e *execution) (connector.Result, err
 }
 
 // call journals that the call starts and makes it.
-func (h *Host) call(ctx context.Context, e *execution) (connector.Result, error) {
+func (h *Host) call(ctx context.Context, e *execution, attempt func(context.Context) (connector.Result, error)) (connector.Result, error) {
 	if err := h.change(context.WithoutCancel(ctx), e.call.Action, (*journal.Record).StartCall); err != nil {
 		return connector.Result{}, err
 	}
 	crashpoint.Reach(crashpoint.CallStarted)
-	result, err := h.cfg.Connector.Invoke(ctx, e.call)
+	result, err := attempt(ctx)
 	crashpoint.Reach(crashpoint.ProviderEffect)
 	if err != nil {
 		return connector.Result{Class: connector.Unknown, Why: err.Error()}, nil
@@ -180,8 +194,8 @@ func (h *Host) outcome(e *execution, result connector.Result) (func(*journal.Rec
 		a, err := h.sign(e.first.reply, http.StatusOK, storedResult{doc})
 		return func(r *journal.Record) error { return r.Finish(doc) }, a, err
 	case result.Class == connector.NotStarted:
-		why := journal.Refusal{Check: ruleOf(CodeNotReady).check, Code: CodeNotReady, Why: result.Why}
-		a, err := h.refusalAnswer(e.first, refuse(CodeNotReady, result.Why))
+		why := journal.Refusal{Check: ruleOf(e.refusedBy).check, Code: e.refusedBy, Why: result.Why}
+		a, err := h.refusalAnswer(e.first, refuse(e.refusedBy, result.Why))
 		return func(r *journal.Record) error { return r.Abandon(why) }, a, err
 	}
 	known := evidence("call_lost", result.Why)
@@ -219,7 +233,7 @@ func (h *Host) receipt(fence uint64, source string, operation json.RawMessage) r
 	return receipt{Fence: fence, Journal: h.cfg.Journal.ID(), Source: source, At: h.cfg.Now().UTC(), Operation: operation}
 }
 
-func sealDocument(doc protocol.ActionResult, r receipt) (json.RawMessage, error) {
+func sealDocument(doc protocol.ActionResult, r any) (json.RawMessage, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

@@ -262,11 +262,17 @@ func TestExecute_G25_OnlyASignedDecisionLetsAnUnknownRunAgain(t *testing.T) {
 
 func (r *rig) decision(by envelope.Signer, id fleet.ActionID, n uint64, outcome fleet.Resolution) json.RawMessage {
 	r.t.Helper()
+	yesterday := time.Now().Add(-24 * time.Hour)
+	return r.decisionOf(by, id, n, outcome, yesterday, yesterday)
+}
+
+func (r *rig) decisionOf(by envelope.Signer, id fleet.ActionID, n uint64, outcome fleet.Resolution, decided, sent time.Time) json.RawMessage {
+	r.t.Helper()
 	doc := protocol.Decision{
 		ActionID: id, Fence: n, Replica: r.cfg.Identity.Replica, Outcome: outcome, EvidenceDigest: fleet.DigestBytes(nil),
-		Reason: "looked it up", DecidedBy: "op", DecidedAt: time.Now(),
+		Reason: "looked it up", DecidedBy: "op", DecidedAt: decided,
 	}
-	env, err := protocol.NewMessage(doc, fleet.NewMessageID(time.Now()), time.Now().Add(-24*time.Hour))
+	env, err := protocol.NewMessage(doc, fleet.NewMessageID(time.Now()), sent)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -272,6 +272,7 @@ type said struct {
 	raw    json.RawMessage
 	status *protocol.ActionStatus
 	no     *protocol.HostRefusal
+	ack    *protocol.Ack
 }
 
 func (r *rig) send(a ask) said { r.t.Helper(); return r.post(r.seal(a), a.id) }
@@ -310,6 +311,9 @@ func (r *rig) read(code int, body []byte, id fleet.MessageID) said {
 	case "action_status":
 		out.status = new(protocol.ActionStatus)
 		*out.status, err = protocol.Read[protocol.ActionStatus](opened)
+	case "ack":
+		out.ack = new(protocol.Ack)
+		*out.ack, err = protocol.Read[protocol.Ack](opened)
 	default:
 		var problem protocol.Error
 		problem, err = protocol.Read[protocol.Error](opened)
@@ -336,6 +340,13 @@ func (s said) wantState(t *testing.T, state protocol.ActionState) {
 	t.Helper()
 	if s.status == nil || s.status.State != state {
 		t.Fatalf("want a status %s, got %d %s", state, s.http, s.bytes)
+	}
+}
+
+func (s said) wantAck(t *testing.T) {
+	t.Helper()
+	if s.ack == nil || s.http != 200 {
+		t.Fatalf("want an ack, got %d %s", s.http, s.bytes)
 	}
 }
 

@@ -30,12 +30,6 @@ type Lease interface {
 	Standing() lifecycle.Standing
 }
 
-// Credentials are the revisions of the account's credential that may be used.
-type Credentials struct {
-	Current  string
-	Previous []string // accepted while routes that pinned them end
-}
-
 // Config of a host. Everything but Operators, Credentials, Secrets and Log is
 // required.
 type Config struct {
@@ -47,12 +41,17 @@ type Config struct {
 	Journal     *journal.Journal
 	Connector   connector.Connector
 	Lease       Lease
-	Capacity    int // executions at once
-	Credentials Credentials
+	Capacity    int         // executions at once
+	Credentials Credentials // at the start; SetCredentials changes them
 	// Secrets resolves SecretRef for each execution. Without a reference the
 	// connector gets no credential with the call.
 	Secrets   secret.Provider
 	SecretRef string
+	// Retention says how long ended actions are kept in full; see Prune.
+	Retention journal.Retention
+	// DecisionAge is how old an operator's decision may be when it first comes in;
+	// zero means 30 days.
+	DecisionAge time.Duration
 	// MaxDuration bounds an execution whatever its deadline says; zero means a day.
 	MaxDuration time.Duration
 	Now         func() time.Time
@@ -67,12 +66,13 @@ type Host struct {
 	inputs inputs
 	locks  keyed
 
-	mu       sync.Mutex
-	running  map[fleet.ActionID]*execution
-	inFlight int           // slots taken, executions included
-	draining bool          // by the process's own end
-	closed   bool          // nothing starts any more
-	settled  chan struct{} // closed and replaced when a slot is given back
+	mu          sync.Mutex
+	running     map[fleet.ActionID]*execution
+	credentials Credentials
+	inFlight    int           // slots taken, executions included
+	draining    bool          // by the process's own end
+	closed      bool          // nothing starts any more
+	settled     chan struct{} // closed and replaced when a slot is given back
 }
 
 // New checks the configuration, compiles every input schema and makes a host. It
@@ -84,6 +84,9 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxDuration <= 0 {
 		cfg.MaxDuration = fleet.MaxTimeToLiveSeconds * time.Second
 	}
+	if cfg.DecisionAge <= 0 {
+		cfg.DecisionAge = decisionAge
+	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -93,6 +96,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	return &Host{
 		cfg: cfg, inputs: compiled, running: map[fleet.ActionID]*execution{}, settled: make(chan struct{}),
+		credentials: cfg.Credentials,
 	}, nil
 }
 
@@ -111,10 +115,10 @@ func (c Config) check() error {
 		missing = "a journal, connector, lease or clock"
 	case c.Capacity < 1:
 		missing = "a capacity of at least 1"
-	case c.SecretRef != "" && c.Secrets == nil:
+	case (c.SecretRef != "" || len(c.Credentials.Refs) > 0) && c.Secrets == nil:
 		missing = "a provider for its credential"
 	default:
-		return nil
+		return c.Credentials.Validate()
 	}
 	return fleet.Invalidf("host.config", "the host cannot be made").Because("it has not %s", missing)
 }

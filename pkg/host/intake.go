@@ -18,6 +18,7 @@ const (
 	dispatch errand = "dispatch"
 	status   errand = "status"
 	cancel   errand = "cancel"
+	settled  errand = "settled"
 )
 
 // reply is whom an answer is for and what it answers.
@@ -35,6 +36,7 @@ type delivery struct {
 	route  protocol.RouteCoordinates
 	action protocol.Action // of a dispatch
 	input  fleet.Digest    // of a dispatch
+	undoes fleet.ActionID  // of a dispatch that compensates
 	slot   bool            // a slot is taken for it
 }
 
@@ -65,7 +67,7 @@ func (h *Host) open(data []byte) (envelope.Opened, *refusal) {
 	opened, err := envelope.Open(data, envelope.Expect{
 		Purpose: envelope.Dispatch, Audience: h.cfg.Signer.DID(), Keys: h.cfg.Gateways, Now: h.cfg.Now(),
 		Limits:       envelope.Limits{MaxBytes: protocol.MaxMessageBytes},
-		MessageTypes: []string{protocol.TypeAction, protocol.TypeActionStatusRequest, protocol.TypeCancel},
+		MessageTypes: []string{protocol.TypeAction, protocol.TypeActionStatusRequest, protocol.TypeCancel, protocol.TypeActionSettled},
 	})
 	if err == nil {
 		return opened, nil
@@ -115,6 +117,11 @@ func (d *delivery) readDocument(o envelope.Opened) error {
 	case protocol.Cancel{}.BodyKey():
 		d.errand = cancel
 		asked, err := protocol.Read[protocol.Cancel](o)
+		return errors.Join(err, d.route.ValidatePinned(), d.sameAction(asked.ActionID))
+	}
+	if o.BodyKey() == (protocol.ActionSettled{}).BodyKey() {
+		d.errand = settled
+		asked, err := protocol.Read[protocol.ActionSettled](o)
 		return errors.Join(err, d.route.ValidatePinned(), d.sameAction(asked.ActionID))
 	}
 	d.errand = dispatch

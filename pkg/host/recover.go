@@ -12,7 +12,8 @@ import (
 // recoverPage is how many records Recover reads at a time.
 const recoverPage = 200
 
-// Recover asks the connector about every action whose outcome is unknown (G26). It
+// Recover asks the connector about every action whose outcome is unknown (G26), and
+// has plans given back that an earlier process left. It
 // returns how many were settled and how many stay unknown. It is called once the
 // connector is up; the host may serve meanwhile.
 func (h *Host) Recover(ctx context.Context) (settled, open int, err error) {
@@ -24,14 +25,14 @@ func (h *Host) Recover(ctx context.Context) (settled, open int, err error) {
 		}
 		for _, r := range page {
 			after = r.Action
-			if r.State != journal.Unknown {
+			if r.State != journal.Unknown && r.State != journal.Releasing {
 				continue
 			}
 			found, err := h.recoverOne(ctx, r.Action)
 			if err != nil {
 				return settled, open, err
 			}
-			if found.State == journal.Unknown {
+			if found.State == journal.Unknown || found.State == journal.Releasing {
 				open++
 			} else {
 				settled++
@@ -43,10 +44,28 @@ func (h *Host) Recover(ctx context.Context) (settled, open int, err error) {
 func (h *Host) recoverOne(ctx context.Context, action fleet.ActionID) (journal.Record, error) {
 	defer h.locks.lock(action.String())()
 	r, _, err := h.cfg.Journal.Get(action)
-	if err != nil || r.State != journal.Unknown {
+	if err != nil {
 		return r, err
 	}
-	return h.reconcile(ctx, r)
+	return h.lookAgain(ctx, r)
+}
+
+// lookAgain asks the connector about what is not known: an outcome, or whether a plan
+// is held. It is called with the action locked.
+func (h *Host) lookAgain(ctx context.Context, r journal.Record) (journal.Record, error) {
+	switch r.State {
+	case journal.Unknown:
+		return h.reconcile(ctx, r)
+	case journal.Releasing:
+		h.mu.Lock()
+		_, busy := h.running[r.Action]
+		h.mu.Unlock()
+		if busy {
+			return r, nil // the execution itself is about it
+		}
+		return h.releaseAgain(ctx, r)
+	}
+	return r, nil
 }
 
 // reconcile asks the connector about one unknown outcome and journals what it

@@ -78,7 +78,8 @@ func manifest() fleet.Manifest {
 			},
 		}},
 		Implementations: []fleet.Implementation{{
-			Capability: capability, Adapter: "mcp", Tool: "create_ticket", ReconcileTool: "find_ticket", Profiles: []string{"aip.core.v1"},
+			Capability: capability, Adapter: "mcp", Tool: "create_ticket", ReconcileTool: "find_ticket", PlanTool: "hold_ticket",
+			CompensateTool: "undo_ticket", Profiles: []string{"aip.core.v1"},
 		}},
 	}
 }
@@ -119,6 +120,7 @@ func documents() map[string]protocol.Document {
 			ActionID: action, Fence: 2, Replica: replica, Outcome: fleet.ResolvedDidNotHappen, EvidenceDigest: digest,
 			Reason: "the provider has no such ticket", DecidedBy: "alice", DecidedAt: at,
 		},
+		"action_settled":        protocol.ActionSettled{ActionID: action},
 		"manifest_request":      protocol.ManifestRequest{},
 		"manifest_response":     protocol.ManifestResponse{Manifest: manifest(), Digest: digest},
 		"event_stream_response": protocol.EventStreamResponse{Events: []json.RawMessage{json.RawMessage(`{"id":"evt_1"}`)}, Next: "c2"},

@@ -124,6 +124,8 @@ func validateImplementations(m fleet.Manifest, offered map[fleet.CapabilityID]bo
 			refuse(!word(impl.Adapter), manifestDoc, place+".adapter", "it is not a lower-case word"),
 			refuse(impl.Tool == "" || badText(impl.Tool, 256), manifestDoc, place+".tool", "it needs 1..256 bytes"),
 			refuse(badText(impl.ReconcileTool, 256), manifestDoc, place+".reconcile_tool", tooLong),
+			refuse(badText(impl.PlanTool, 256), manifestDoc, place+".plan_tool", tooLong),
+			refuse(badText(impl.CompensateTool, 256), manifestDoc, place+".compensate_tool", tooLong),
 		); err != nil {
 			return err
 		}

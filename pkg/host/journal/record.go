@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"time"
@@ -11,13 +12,17 @@ import (
 // State is how far an action has come on this host.
 type State string
 
-// States in the order in which an execution passes them. The last four end an
-// execution; only from NotStarted may another one begin.
+// States in the order in which an execution passes them. Planning and Planned are of
+// transactional capabilities alone. The last five end an execution; only from
+// NotStarted may another one begin.
 const (
 	None        State = ""             // the journal does not know the action
 	Accepted    State = "accepted"     // every check passed
 	Intent      State = "intent"       // what will be called is written down
+	Planning    State = "planning"     // the provider may be holding a plan
+	Planned     State = "planned"      // the plan is written down, nothing of it committed
 	CallStarted State = "call_started" // the provider may have been called
+	Releasing   State = "releasing"    // the plan is not committed, and may be held still
 	NotStarted  State = "not_started"  // no call was made
 	Result      State = "result"       // the outcome is definite
 	Unknown     State = "unknown"      // a call was made and its outcome is not known
@@ -25,7 +30,12 @@ const (
 )
 
 // Running reports whether an execution is under way.
-func (s State) Running() bool { return s == Accepted || s == Intent || s == CallStarted }
+func (s State) Running() bool {
+	return s == Accepted || s == Intent || s == CallStarted || s.Plans()
+}
+
+// Plans reports whether an execution prepares its call.
+func (s State) Plans() bool { return s == Planning || s == Planned }
 
 // Refusal is the answer that a closed fence gets every time.
 type Refusal struct {
@@ -50,11 +60,16 @@ type Record struct {
 	Calls          uint32             `json:"calls,omitempty"`   // provider calls made for the action
 	Refusal        *Refusal           `json:"refusal,omitempty"` // what the closed fence is told
 	Deadline       time.Time          `json:"deadline,omitzero"`
-	Operation      json.RawMessage    `json:"operation,omitempty"` // last provider checkpoint
-	Document       json.RawMessage    `json:"document,omitempty"`  // the action_result, exactly as it was signed
-	Evidence       json.RawMessage    `json:"evidence,omitempty"`  // what is known when unknown, or why not started
-	Decisions      [][]byte           `json:"decisions,omitempty"` // operators' signed decisions, oldest first
-	Decided        uint64             `json:"decided,omitempty"`   // newest fence a decision says did not happen
+	Operation      json.RawMessage    `json:"operation,omitempty"`     // last provider checkpoint
+	Document       json.RawMessage    `json:"document,omitempty"`      // the action_result, exactly as it was signed
+	Evidence       json.RawMessage    `json:"evidence,omitempty"`      // what is known when unknown, or why not started
+	Decisions      [][]byte           `json:"decisions,omitempty"`     // operators' signed decisions, oldest first
+	Decided        uint64             `json:"decided,omitempty"`       // newest fence a decision says did not happen
+	Plan           json.RawMessage    `json:"plan,omitempty"`          // of a transactional call, while it may be held
+	Compensates    fleet.ActionID     `json:"compensates,omitzero"`    // the action whose effect this one undoes
+	CompensatedBy  fleet.ActionID     `json:"compensated_by,omitzero"` // the action that undoes, or undid, this one
+	Settled        bool               `json:"settled,omitempty"`       // central has it, and keeps it
+	Pruned         bool               `json:"pruned,omitempty"`        // only id, verdict and fences are left
 	AcceptedAt     time.Time          `json:"accepted_at,omitzero"`
 	ChangedAt      time.Time          `json:"changed_at,omitzero"`
 }
@@ -83,6 +98,7 @@ type Acceptance struct {
 	InputDigest    fleet.Digest
 	IdempotencyKey string
 	Fence          fleet.Fence
+	Compensates    fleet.ActionID // zero unless the action undoes another one
 	Deadline       time.Time
 	At             time.Time
 }
@@ -109,7 +125,7 @@ func (r *Record) Accept(a Acceptance) error {
 	r.Action, r.Capability, r.Tenant = a.Action, a.Capability, a.Tenant
 	r.InputDigest, r.IdempotencyKey, r.Deadline = a.InputDigest, a.IdempotencyKey, a.Deadline
 	r.State, r.Fence, r.AcceptedAt = Accepted, a.Fence.Number, a.At
-	r.Refusal, r.Evidence = nil, nil
+	r.Refusal, r.Evidence, r.Plan, r.Compensates, r.Pruned = nil, nil, nil, a.Compensates, false
 	return nil
 }
 
@@ -122,7 +138,7 @@ func (r *Record) StartCall() error {
 	if r.Fence <= r.Called || r.Fence <= r.Closed {
 		return r.refuse("call")
 	}
-	if err := r.move(CallStarted, Intent); err != nil {
+	if err := r.move(CallStarted, Intent, Planned); err != nil {
 		return err
 	}
 	r.Called = r.Fence
@@ -141,28 +157,32 @@ func (r *Record) Checkpoint(operation json.RawMessage) error {
 
 // Finish writes the definite outcome, found by the call or by reconciliation.
 func (r *Record) Finish(document json.RawMessage) error {
-	if err := r.move(Result, CallStarted, Unknown); err != nil {
+	if err := r.move(Result, Planning, CallStarted, Unknown); err != nil {
 		return err
 	}
-	r.Document, r.Evidence = slices.Clone(document), nil
+	r.Document, r.Evidence, r.Plan = slices.Clone(document), nil, nil
 	return nil
 }
 
-// Lose writes that the outcome of a call is not known.
+// Lose writes that the outcome of a call is not known, or that a plan may still be
+// held.
 func (r *Record) Lose(evidence json.RawMessage) error {
-	if err := r.move(Unknown, CallStarted, Unknown); err != nil {
-		return err
+	if r.State != Releasing {
+		if err := r.move(Unknown, CallStarted, Unknown); err != nil {
+			return err
+		}
 	}
 	r.Evidence = slices.Clone(evidence)
 	return nil
 }
 
-// Abandon ends an execution of which it is proved that no call was written, and
-// closes its fence.
+// Abandon ends an execution of which it is proved that no call was written, or whose
+// plan was given back, and closes its fence.
 func (r *Record) Abandon(why Refusal) error {
-	if err := r.move(NotStarted, Accepted, Intent, CallStarted); err != nil {
+	if err := r.move(NotStarted, Accepted, Intent, Planning, CallStarted, Releasing); err != nil {
 		return err
 	}
+	r.Plan = nil
 	r.shut(r.Fence, why)
 	return nil
 }
@@ -203,6 +223,11 @@ func (r *Record) Cancel(action fleet.ActionID, fence fleet.Fence, document json.
 	return nil
 }
 
+// Took reports whether the record holds this signed decision.
+func (r *Record) Took(signed []byte) bool {
+	return slices.ContainsFunc(r.Decisions, func(have []byte) bool { return bytes.Equal(have, signed) })
+}
+
 // Decide keeps an operator's signed decision that no attempt up to fence happened.
 // It must cover the newest call. Afterwards the action counts as not started, and
 // the attempts it covers are closed.
@@ -225,6 +250,9 @@ func (r *Record) recover() bool {
 	case Accepted, Intent:
 		r.State = NotStarted
 		r.Evidence = json.RawMessage(`{"reason":"restart","before":"call_started"}`)
+	case Planning, Planned:
+		r.State = Releasing
+		r.Evidence = json.RawMessage(`{"reason":"restart","after":"plan","before":"call_started"}`)
 	case CallStarted:
 		r.State = Unknown
 		r.Evidence = json.RawMessage(`{"reason":"restart","after":"call_started"}`)

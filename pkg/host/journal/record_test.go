@@ -57,12 +57,12 @@ func TestRecord_G25_NoSequenceOfStepsCallsTwice(t *testing.T) {
 		var r Record
 		calls := map[uint64]int{}
 		closed, high := uint64(0), uint64(0)
-		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			before := r
 			n := rapid.Uint64Range(1, 4).Draw(rt, "fence")
 			fence := fleet.Fence{Number: n, Token: string(rune('a' + n))}
 			var err error
-			step := rapid.IntRange(0, 10).Draw(rt, "step")
+			step := rapid.IntRange(0, 15).Draw(rt, "step")
 			switch step {
 			case 0:
 				err = r.Accept(Acceptance{Action: id, InputDigest: fleet.DigestBytes(nil), Fence: fence})
@@ -88,6 +88,16 @@ func TestRecord_G25_NoSequenceOfStepsCallsTwice(t *testing.T) {
 				r.recover()
 			case 10:
 				err = r.See(fence)
+			case 11:
+				err = r.StartPlan()
+			case 12:
+				err = r.KeepPlan(json.RawMessage(`{}`))
+			case 13:
+				err = r.StartRelease(nil)
+			case 14:
+				err = r.Prune(json.RawMessage(`{}`))
+			case 15:
+				err = r.Settle()
 			}
 			if err != nil && before.State != r.State {
 				rt.Fatalf("a refused step moved %s to %s", before.State, r.State)
@@ -112,6 +122,12 @@ func checkRecord(rt *rapid.T, before, r Record, calls map[uint64]int) {
 	}
 	if r.State == CallStarted && before.State != CallStarted && r.Called <= before.Closed {
 		rt.Fatalf("closed fence %d was called", r.Called)
+	}
+	if before.State == Releasing && (r.State == CallStarted || r.State == Result || r.State == Cancelled) {
+		rt.Fatalf("a plan that is given back went to %s", r.State)
+	}
+	if r.Pruned && !before.Pruned && before.State != Result && before.State != Cancelled && before.State != NotStarted {
+		rt.Fatalf("what is %s was pruned", before.State)
 	}
 	if before.State == Unknown && r.State.Running() {
 		rt.Fatal("an unknown outcome was run again without a decision")
