@@ -24,7 +24,7 @@ var layers = []struct {
 }{
 	{"0 words", []string{"pkg/fleet", "pkg/crashpoint"}, false},
 	{"1 rules and wire", []string{
-		"pkg/envelope", "pkg/protocol", "pkg/peer", "pkg/catalog", "pkg/routing", "pkg/lease", "pkg/settlement",
+		"pkg/envelope", "pkg/protocol", "pkg/peer", "pkg/oneshot", "pkg/catalog", "pkg/routing", "pkg/lease", "pkg/settlement",
 		"schema", "schema/json",
 	}, true},
 	{"2 contracts", []string{"pkg/registry", "pkg/admission", "pkg/action", "pkg/connector"}, true},

@@ -55,8 +55,9 @@ type Config struct {
 // Client sends messages to pinned peers over pooled connections, HTTP/2 where
 // the peer offers it. It is safe for concurrent use.
 type Client struct {
-	secure, plain *http.Transport
-	maxResponse   int64
+	secure, plain         *http.Transport
+	secureOnce, plainOnce *http.Transport // a connection for each request
+	maxResponse           int64
 }
 
 // NewClient makes a client. Close releases its connections.
@@ -76,11 +77,13 @@ func NewClient(c Config) *Client {
 		}
 		return c.Addresses.Check(addr)
 	}
-	return &Client{
-		secure:      c.transport(c.Addresses.Check),
-		plain:       c.transport(loopbackToo),
+	client := &Client{
+		secure: c.transport(c.Addresses.Check), secureOnce: c.transport(c.Addresses.Check),
+		plain: c.transport(loopbackToo), plainOnce: c.transport(loopbackToo),
 		maxResponse: c.MaxResponse,
 	}
+	client.secureOnce.DisableKeepAlives, client.plainOnce.DisableKeepAlives = true, true
+	return client
 }
 
 // Close drops idle connections. Running calls are not touched.
