@@ -2,12 +2,11 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
 	"time"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aipfleet/aipfleet/pkg/connector"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -27,11 +26,13 @@ type Program struct {
 	Dir  string   // working directory
 }
 
-// Config of an adapter. Program, Manifest, Now and Log are required.
+// Config of an adapter. Program or Remote, Manifest, Now and Log are required.
 type Config struct {
 	// Program makes the program ready before each start and proves that it is the
 	// admitted one (G28).
 	Program func(ctx context.Context) (Program, error)
+	// Remote is set instead when the server is not the host's own process.
+	Remote *Remote
 	// Env is the child's whole environment, NAME=value.
 	Env []string
 	// Secrets are added to the environment at each start: name to value.
@@ -45,19 +46,22 @@ type Config struct {
 	Stderr io.Writer
 }
 
-// Adapter is a connector whose tools live in a child process.
+// Adapter is a connector whose tools are those of an MCP server.
 type Adapter struct {
 	cfg   Config
 	byCap map[fleet.CapabilityID]fleet.Implementation
+	renew chan struct{} // Renew was called
 	quit  chan struct{} // closed by Close
 	done  chan struct{} // closed when the supervisor ended, or never began
 	once  sync.Once
 	begin sync.Once
 
+	redact connector.Redactor // of every credential that was ever given to the server
+
 	mu      sync.Mutex
-	child   *child // nil while none is up
+	link    *link // nil while none is up
 	health  error
-	changed chan struct{} // closed and replaced when child or health changes
+	changed chan struct{} // closed and replaced when link or health changes
 	starts  int
 }
 
@@ -67,7 +71,7 @@ func New(cfg Config) *Adapter {
 		cfg.Patience = 10 * time.Second
 	}
 	a := &Adapter{
-		cfg: cfg, byCap: map[fleet.CapabilityID]fleet.Implementation{}, quit: make(chan struct{}),
+		cfg: cfg, byCap: map[fleet.CapabilityID]fleet.Implementation{}, quit: make(chan struct{}), renew: make(chan struct{}, 1),
 		done: make(chan struct{}), changed: make(chan struct{}), health: starting("it was not started yet"),
 	}
 	for _, i := range cfg.Manifest.Implementations {
@@ -90,6 +94,16 @@ func (a *Adapter) Close() {
 	a.begin.Do(func() { close(a.done) })
 	a.once.Do(func() { close(a.quit) })
 	<-a.done
+}
+
+// Renew opens a new session, in a new process when the server is the host's own, so
+// that it gets the credentials as they are now. No call is taken meanwhile; what is
+// under way is waited for, for up to a minute.
+func (a *Adapter) Renew() {
+	select {
+	case a.renew <- struct{}{}:
+	default: // it is noted already
+	}
 }
 
 // Health implements connector.Connector.
@@ -123,18 +137,18 @@ func (a *Adapter) AwaitHealthy(ctx context.Context) error {
 	}
 }
 
-func (a *Adapter) set(c *child, health error) {
+func (a *Adapter) set(l *link, health error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.child, a.health = c, health
+	a.link, a.health = l, health
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-func (a *Adapter) current() (*child, error) {
+func (a *Adapter) current() (*link, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.child, a.health
+	return a.link, a.health
 }
 
 // Pauses between starts of a child that does not stay.
@@ -164,6 +178,9 @@ func (a *Adapter) supervise() {
 			a.set(nil, fleet.Errorf(fleet.Unavailable, CodeClosed, "the connector is closed"))
 			return
 		}
+		if errors.Is(err, errRenewed) {
+			continue
+		}
 		if a.cfg.Now().Sub(began) > stayed {
 			pause = firstPause
 		}
@@ -176,34 +193,65 @@ func (a *Adapter) supervise() {
 	}
 }
 
-// runOnce starts a child and stays with it until it ends or ctx does.
+// errRenewed ends a session that is to be opened again at once.
+var errRenewed = errors.New("its credentials are renewed")
+
+const (
+	// relisting is how often the tools of a remote server are compared again: nobody
+	// tells when it is another one.
+	relisting = time.Minute
+	// renewing bounds the wait for calls before a session is opened again.
+	renewing = time.Minute
+)
+
+// runOnce opens a session and stays with it until it ends, is renewed, or ctx ends.
 func (a *Adapter) runOnce(ctx context.Context) error {
-	c, err := a.startChild(ctx)
+	l, err := a.open(ctx)
 	if err != nil {
 		a.set(nil, err)
 		return err
 	}
-	defer c.end()
+	defer l.end()
 	a.mu.Lock()
 	a.starts++
 	a.mu.Unlock()
-	if err := a.compare(ctx, c); err != nil {
-		a.set(c, err)
-		a.cfg.Log.Error("connector differs from its manifest", "error", err.Error())
-	} else {
-		a.set(c, nil)
+	var again <-chan time.Time
+	if l.server == nil {
+		ticker := time.NewTicker(relisting)
+		defer ticker.Stop()
+		again = ticker.C
 	}
-	select {
-	case <-c.mute:
-		a.set(nil, starting("its process ended, or stopped speaking"))
-		return starting("its process ended, or stopped speaking")
-	case <-ctx.Done():
-		a.set(nil, fleet.Errorf(fleet.Unavailable, CodeClosed, "the connector is closed"))
-		return ctx.Err()
+	for {
+		a.check(ctx, l)
+		select {
+		case <-l.mute:
+			a.set(nil, starting("its process ended, or stopped speaking"))
+			return starting("its process ended, or stopped speaking")
+		case <-ctx.Done():
+			a.set(nil, fleet.Errorf(fleet.Unavailable, CodeClosed, "the connector is closed"))
+			return ctx.Err()
+		case <-a.renew:
+			a.set(l, starting("its credentials are being renewed"))
+			a.settle(ctx, l)
+			a.set(nil, starting("its credentials are being renewed"))
+			return errRenewed
+		case <-l.relist:
+		case <-again:
+		}
 	}
 }
 
-// client is the MCP client side; it offers the server nothing.
-func (a *Adapter) client() *sdk.Client {
-	return sdk.NewClient(&sdk.Implementation{Name: "aiphost", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+func (a *Adapter) settle(ctx context.Context, l *link) {
+	ctx, done := context.WithTimeout(ctx, renewing)
+	defer done()
+	l.settle(ctx)
+}
+
+// check compares the tools with the manifest and says so in the adapter's health.
+func (a *Adapter) check(ctx context.Context, l *link) {
+	err := a.compare(ctx, l)
+	if err != nil {
+		a.cfg.Log.Error("connector differs from its manifest", "error", err.Error())
+	}
+	a.set(l, err)
 }

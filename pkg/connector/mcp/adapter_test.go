@@ -23,7 +23,13 @@ import (
 // serverPath is the ticket desk's server, built once for all tests.
 var serverPath string //nolint:gochecknoglobals // made by TestMain
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		serveOverStdio()
+		return
+	}
+	os.Exit(buildAndRun(m))
+}
 
 func buildAndRun(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "ticketdesk")

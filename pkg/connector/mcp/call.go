@@ -31,16 +31,25 @@ func (a *Adapter) Invoke(ctx context.Context, call connector.Call) (connector.Re
 	if !ok {
 		return notStarted("no tool implements the capability"), nil
 	}
-	c, health := a.current()
-	if c == nil || health != nil {
-		return notStarted(health.Error()), nil
+	return a.invoke(ctx, call, &sdk.CallToolParams{Name: implementation.Tool, Arguments: call.Input, Meta: metaOf(call)}), nil
+}
+
+func metaOf(call connector.Call) sdk.Meta {
+	meta := sdk.Meta{metaAction: call.Action.String(), metaKey: call.IdempotencyKey}
+	if !call.Deadline.IsZero() {
+		meta[metaDeadline] = call.Deadline.UTC().Format(time.RFC3339Nano)
 	}
-	params := &sdk.CallToolParams{Name: implementation.Tool, Arguments: call.Input, Meta: sdk.Meta{
-		metaAction:   call.Action.String(),
-		metaKey:      call.IdempotencyKey,
-		metaDeadline: call.Deadline.UTC().Format(time.RFC3339Nano),
-	}}
-	return c.call(ctx, params), nil
+	return meta
+}
+
+// invoke makes one call of a tool for an action.
+func (a *Adapter) invoke(ctx context.Context, call connector.Call, params *sdk.CallToolParams) connector.Result {
+	l, health := a.current()
+	if l == nil || health != nil {
+		return notStarted(health.Error())
+	}
+	a.redact.Add(call.Credential)
+	return l.fly(ctx, call.Action, &wire{remote: l.server == nil, credential: call.Credential}, params)
 }
 
 func notStarted(why string) connector.Result {
@@ -53,23 +62,30 @@ func unknown(why string) connector.Result {
 
 // call makes one call and reads what is known of it from the wire rather than from
 // the client's decoded answer, which rounds large numbers.
-func (c *child) call(ctx context.Context, params *sdk.CallToolParams) connector.Result {
+func (l *link) call(ctx context.Context, w *wire, params *sdk.CallToolParams) connector.Result {
 	if ctx.Err() != nil {
 		return notStarted("the deadline had passed")
 	}
-	w := &wire{}
-	_, err := c.session.CallTool(withWire(ctx, w), params)
+	_, err := l.session.CallTool(withWire(ctx, w), params)
+	return l.redact.Result(w.conclude(err))
+}
+
+// conclude says what is known when the client has returned.
+func (w *wire) conclude(err error) connector.Result {
 	if !w.wasWritten() {
-		return notStarted(c.scrub.clean("the call was not written: " + text(err)))
+		return notStarted("the call was not written: " + text(err))
 	}
 	if raw, answered := w.answer(); answered {
-		return c.read(raw)
+		return read(raw)
+	}
+	if why := w.turnedAway(); why != "" {
+		return notStarted(why)
 	}
 	var refusal *jsonrpc.Error
 	if errors.As(err, &refusal) {
-		return c.refused(refusal)
+		return refused(refusal)
 	}
-	return unknown(c.scrub.clean("the call was written and did not come back: " + text(err)))
+	return unknown("the call was written and did not come back: " + text(err))
 }
 
 func text(err error) string {
@@ -81,9 +97,9 @@ func text(err error) string {
 
 // refused tells apart what the protocol refuses before a tool runs from errors
 // that promise nothing.
-func (c *child) refused(e *jsonrpc.Error) connector.Result {
+func refused(e *jsonrpc.Error) connector.Result {
 	early := []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams}
-	message := c.scrub.clean(fleet.Printable(e.Message, maxFailureText))
+	message := fleet.Printable(e.Message, maxFailureText)
 	if slices.Contains(early, e.Code) {
 		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "connector.refused", Message: message}}
 	}
@@ -101,7 +117,7 @@ type answer struct {
 	ResultType string          `json:"resultType"`
 }
 
-func (c *child) read(raw json.RawMessage) connector.Result {
+func read(raw json.RawMessage) connector.Result {
 	var got answer
 	if err := json.Unmarshal(raw, &got); err != nil {
 		return unknown("the tool's answer cannot be read")
@@ -110,7 +126,7 @@ func (c *child) read(raw json.RawMessage) connector.Result {
 	case got.ResultType != "" && got.ResultType != "complete":
 		return unknown("the tool asks for more before it answers")
 	case got.IsError:
-		message := c.scrub.clean(fleet.Printable(got.texts(), maxFailureText))
+		message := fleet.Printable(got.texts(), maxFailureText)
 		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: message}}
 	case len(got.Structured) > 0 && string(got.Structured) != "null":
 		return connector.Result{Class: connector.Succeeded, Output: got.Structured}
@@ -139,8 +155,8 @@ func (a *Adapter) Reconcile(ctx context.Context, q connector.Query) (connector.F
 		return connector.Finding{}, fleet.Errorf(fleet.NotFound, "connector.reconcile", "the capability cannot be reconciled").
 			Because("no reconcile tool was admitted for it")
 	}
-	c, health := a.current()
-	if c == nil || health != nil {
+	l, health := a.current()
+	if l == nil || health != nil {
 		return connector.Finding{}, health
 	}
 	arguments, err := json.Marshal(map[string]string{"idempotency_key": q.IdempotencyKey})
@@ -149,7 +165,8 @@ func (a *Adapter) Reconcile(ctx context.Context, q connector.Query) (connector.F
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Patience)
 	defer cancel()
-	got := c.call(ctx, &sdk.CallToolParams{Name: implementation.ReconcileTool, Arguments: json.RawMessage(arguments)})
+	look := &sdk.CallToolParams{Name: implementation.ReconcileTool, Arguments: json.RawMessage(arguments)}
+	got := l.fly(ctx, fleet.ActionID{}, &wire{remote: l.server == nil}, look)
 	return findingOf(got)
 }
 

@@ -19,12 +19,12 @@ func offerOf(tool *sdk.Tool) (connector.Offer, error) {
 	return connector.Offer{Tool: tool.Name, InputSchema: schema}, nil
 }
 
-// compare refuses a child whose tools are not those that were admitted (G34).
+// compare refuses a server whose tools are not those that were admitted (G34).
 // Tools that the manifest does not mention are not reachable and not compared.
-func (a *Adapter) compare(ctx context.Context, c *child) error {
+func (a *Adapter) compare(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Patience)
 	defer cancel()
-	offers, err := c.offers(ctx)
+	offers, err := l.offers(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,10 @@ func compareTool(i fleet.Implementation, admitted fleet.CapabilityDefinition, by
 	if !offered {
 		return differs(i.Tool, "the connector does not offer it")
 	}
-	if _, offered := byTool[i.ReconcileTool]; i.ReconcileTool != "" && !offered {
-		return differs(i.ReconcileTool, "the connector does not offer it")
+	for _, beside := range []string{i.ReconcileTool, i.PlanTool, i.CompensateTool} {
+		if _, offered := byTool[beside]; beside != "" && !offered {
+			return differs(beside, "the connector does not offer it")
+		}
 	}
 	same, err := sameJSON(schema, admitted.InputSchema)
 	if err != nil {

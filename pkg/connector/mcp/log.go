@@ -4,48 +4,23 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/aipfleet/aipfleet/pkg/connector"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
-// struckOut stands where a credential was.
-const struckOut = "[redacted]"
-
-// scrubber strikes credentials out of texts that leave the child (G21).
-type scrubber struct{ secrets []connector.Secret }
-
-func (s *scrubber) add(secret connector.Secret) { s.secrets = append(s.secrets, secret) }
-
-// String shows nothing.
-func (s scrubber) String() string { return struckOut }
-
-func (s scrubber) clean(text string) string {
-	for _, secret := range s.secrets {
-		if value := secret.Reveal(); value != "" {
-			text = strings.ReplaceAll(text, value, struckOut)
-		}
-	}
-	return text
-}
-
 // maxLogLine bounds one line of a child's log.
 const maxLogLine = 4 << 10
 
-// logWriter turns a child's standard error into log lines.
+// logWriter turns a child's standard error into log lines, credentials struck out.
 type logWriter struct {
-	scrub scrubber
-	log   *slog.Logger
-	also  io.Writer
+	redact *connector.Redactor
+	log    *slog.Logger
+	also   io.Writer
 
 	mu   sync.Mutex
 	rest []byte
-}
-
-func (a *Adapter) logOf(scrub scrubber) io.Writer {
-	return &logWriter{scrub: scrub, log: a.cfg.Log, also: a.cfg.Stderr}
 }
 
 // Write implements io.Writer. A line is logged when it is whole or too long.
@@ -69,7 +44,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 }
 
 func (w *logWriter) emit(line string) {
-	line = w.scrub.clean(line)
+	line = w.redact.Text(line)
 	w.log.Info("connector says", "line", fleet.Printable(line, maxLogLine))
 	if w.also != nil {
 		_, _ = io.WriteString(w.also, line+"\n")
