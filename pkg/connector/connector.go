@@ -104,6 +104,7 @@ type Query struct {
 	IdempotencyKey string
 	Operation      json.RawMessage // last checkpoint, nil when there was none
 	Compensates    fleet.ActionID  // zero unless the call undid another one
+	Credential     Secret          // nil when the adapter holds its own
 }
 
 // Finding is what the product says about an earlier call.

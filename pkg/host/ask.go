@@ -147,7 +147,11 @@ func (h *Host) stop(ctx context.Context, d *delivery, r journal.Record) (verdict
 	}
 	asked, done := context.WithTimeout(ctx, stopPatience)
 	defer done()
-	result, err := canceller.Cancel(asked, query(r))
+	var result connector.Result
+	q, err := h.query(asked, r)
+	if err == nil {
+		result, err = canceller.Cancel(asked, q)
+	}
 	if err != nil {
 		r.Evidence = evidence("cancel", "the connector did not say whether the call was stopped")
 		return h.fromRecord(ctx, d, r)
@@ -180,8 +184,18 @@ func (h *Host) stopped(r journal.Record, result connector.Result) (json.RawMessa
 	return nil, nil
 }
 
-func query(r journal.Record) connector.Query {
-	return connector.Query{
+// query asks about a record, with the credential as it is now.
+func (h *Host) query(ctx context.Context, r journal.Record) (connector.Query, error) {
+	q := connector.Query{
 		Action: r.Action, Capability: r.Capability, IdempotencyKey: r.IdempotencyKey, Operation: r.Operation, Compensates: r.Compensates,
 	}
+	_, ref := h.Credentials().use("", h.cfg.SecretRef)
+	if ref == "" || h.cfg.Secrets == nil {
+		return q, nil
+	}
+	credential, err := h.cfg.Secrets.Get(ctx, ref)
+	if err == nil {
+		q.Credential = credential
+	}
+	return q, err
 }

@@ -91,7 +91,11 @@ func (h *Host) inquire(ctx context.Context, r journal.Record) (known, doc json.R
 	}
 	ctx, done := context.WithTimeout(ctx, stopPatience)
 	defer done()
-	found, err := reconciler.Reconcile(ctx, query(r))
+	q, err := h.query(ctx, r)
+	if err != nil {
+		return evidence("unknown", "the credential cannot be resolved"), nil
+	}
+	found, err := reconciler.Reconcile(ctx, q)
 	if err != nil {
 		return evidence("unknown", "the connector did not answer: "+fleet.Printable(err.Error(), 300)), nil
 	}

@@ -108,7 +108,10 @@ func (h *Host) undo(ctx context.Context, e *execution) (connector.Result, error)
 	if !able {
 		return notStarted("the connector cannot undo"), nil
 	}
-	done := connector.Done{Query: query(target)}
+	done := connector.Done{}
+	if done.Query, err = h.query(ctx, target); err != nil {
+		return notStarted("the credential cannot be resolved"), nil
+	}
 	var doc protocol.ActionResult
 	if err := json.Unmarshal(target.Document, &doc); err == nil {
 		done.Output = doc.Output
@@ -203,7 +206,11 @@ func (h *Host) release(ctx context.Context, r journal.Record) string {
 	}
 	ctx, done := context.WithTimeout(ctx, stopPatience)
 	defer done()
-	result, err := compensator.Release(ctx, query(r), r.Plan)
+	q, err := h.query(ctx, r)
+	if err != nil {
+		return "the credential cannot be resolved"
+	}
+	result, err := compensator.Release(ctx, q, r.Plan)
 	switch {
 	case err != nil:
 		return "the plan may be held: " + fleet.Printable(err.Error(), 300)
