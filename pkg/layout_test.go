@@ -31,6 +31,7 @@ var layers = []struct {
 	{"3 stores and adapters", []string{
 		"pkg/registry/memory", "pkg/registry/postgres", "pkg/registry/postgres/migrate",
 		"pkg/action/memory", "pkg/action/postgres", "pkg/admission/sigstore", "pkg/admission/oci", "pkg/connector/mcp",
+		"pkg/connector/http", "pkg/connector/exec",
 		"pkg/pgcluster", "pkg/host/journal", "pkg/host/secret",
 	}, false},
 	{"4 planes", []string{
@@ -61,7 +62,7 @@ var links = map[string][]string{
 	"cmd/aiphost": {"github.com/jackc/pgx", "github.com/pressly/goose", "github.com/sigstore/", "github.com/charmbracelet/bubbletea"},
 	"cmd/aipd": {
 		"github.com/sigstore/", "github.com/pressly/goose", "github.com/charmbracelet/", module + "tui",
-		module + "pkg/connector/mcp", module + "pkg/admission/sigstore",
+		module + "pkg/connector/", module + "pkg/admission/sigstore",
 	},
 }
 

@@ -49,7 +49,7 @@ func (a *Adapter) open(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	l := a.newLink()
-	server, stdout, err := launch(program, env, &logWriter{redact: l.redact, log: a.cfg.Log, also: a.cfg.Stderr})
+	server, stdout, err := launch(program, env, &connector.Log{Redact: l.redact, To: a.cfg.Log, Also: a.cfg.Stderr})
 	if err != nil {
 		return nil, starting("its program cannot be started").(*fleet.Error).Caused(err)
 	}
