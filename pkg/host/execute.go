@@ -110,12 +110,7 @@ func (h *Host) execute(ctx, preparing context.Context, e *execution) {
 // prepare gets the credential and journals the intent. A result means that the call
 // is not made.
 func (h *Host) prepare(ctx context.Context, e *execution) (connector.Result, error) {
-	policy := h.Credentials()
-	if why := policy.judge(e.first.route.CredentialRevisionRef); why != "" {
-		e.refusedBy = CodeCredentialRevision // revoked since the action was accepted
-		return notStarted(why), nil
-	}
-	revision, ref := policy.use(e.first.route.CredentialRevisionRef, h.cfg.SecretRef)
+	revision, ref := h.Credentials().use(e.first.route.CredentialRevisionRef, h.cfg.SecretRef)
 	e.call.CredentialRevision = revision
 	if ref != "" && h.cfg.Secrets != nil {
 		credential, err := h.cfg.Secrets.Get(ctx, ref)
@@ -123,6 +118,11 @@ func (h *Host) prepare(ctx context.Context, e *execution) (connector.Result, err
 			return notStarted("the credential cannot be resolved"), nil
 		}
 		e.call.Credential = credential
+	}
+	// It may have been revoked since the action was accepted, or while it was fetched.
+	if why := h.Credentials().judge(revision); why != "" {
+		e.refusedBy = CodeCredentialRevision
+		return notStarted(why), nil
 	}
 	if ctx.Err() != nil {
 		return notStarted("the deadline passed, or the host stopped, before the call"), nil
