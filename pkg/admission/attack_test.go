@@ -27,7 +27,7 @@ func attacks() []attack {
 	return slices.Concat(
 		packageAttacks(), statementAttacks(), signerAttacks(), provenanceAttacks(), sbomAttacks(),
 		vulnerabilityAttacks(), conformanceAttacks(), approvalAttacks(),
-		bundleAttacks(), keylessAttacks(), releaseAttacks(), manifestAttacks(), revocationAttacks(), registryAttacks(),
+		bundleAttacks(), keylessAttacks(), releaseAttacks(), manifestAttacks(), coverageAttacks(), revocationAttacks(), registryAttacks(),
 	)
 }
 
