@@ -320,7 +320,7 @@ func TestStatus_G41_NotStartedClosesTheAttempt(t *testing.T) {
 func TestStatus_G41_JoinedAttemptIsClosedToo(t *testing.T) {
 	r := newRig(t)
 	id := newAction()
-	entered, hold := make(chan struct{}), make(chan struct{})
+	entered, hold := make(chan struct{}, 2), make(chan struct{}) // the second may come too late to join
 	r.product.act = func(context.Context, connector.Call) (connector.Result, error) {
 		entered <- struct{}{}
 		<-hold
