@@ -13,6 +13,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/peer"
+	"github.com/aipfleet/aipfleet/pkg/protocol"
 )
 
 // server is what listens at an endpoint now: a process and what serves in it.
@@ -134,6 +135,12 @@ func (n *network) fate(p parcel) fate {
 		return f
 	}
 	u := d.unit("fate", p.key, p.n)
+	if n.w.rash() && d.chance(0.35, "rash", p.key, p.n) {
+		f.kind, u = netSlow, 1
+		if p.about.kind == protocol.TypeAction {
+			f.kind = netGarbage
+		}
+	}
 	for _, next := range fates() {
 		if u -= next.rate; u < 0 {
 			f.kind = next.kind
@@ -147,6 +154,9 @@ func (n *network) fate(p parcel) fate {
 		f.copy = d.between(5*time.Second, 100*time.Second, "copy", p.key, p.n)
 	case netSlow:
 		f.delay = d.between(500*time.Millisecond, 20*time.Second, "slow", p.key, p.n)
+		if n.w.rash() {
+			f.delay /= 3
+		}
 	}
 	if f.kind != "" {
 		n.w.fault(f.kind, p.key)

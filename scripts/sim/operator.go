@@ -33,10 +33,17 @@ func (w *world) intend(replica fleet.ReplicaID, want fleet.OperatorIntent) bool 
 // decides is the operator who answers what only a person can: by what the product
 // says, once nothing of the action is under way any more. In every eighth world the
 // operator is hasty while the storm lasts: says of anything open that it did not
-// happen, and asks nobody.
+// happen, at once, and asks nobody.
 func (w *world) decides() {
-	for n := 0; sleep(w.ctx, w.between(3*time.Second, 6*time.Second, "operator", "", n)); n++ {
-		haste := w.seed%8 == 5 && w.stormy()
+	for n := 0; ; n++ {
+		haste := w.rash() && w.stormy()
+		rest := w.between(3*time.Second, 6*time.Second, "operator", "", n)
+		if haste {
+			rest /= 4
+		}
+		if !sleep(w.ctx, rest) {
+			return
+		}
 		for _, rec := range w.questions(haste) {
 			switch {
 			case haste:

@@ -160,8 +160,11 @@ func (a arm) Invoke(ctx context.Context, c connector.Call) (connector.Result, er
 	}
 	w.judgeCall(at, a.m.replica)
 	u := w.unit("call", name, n)
-	if !w.stormy() {
+	switch {
+	case !w.stormy():
 		u = 1
+	case w.rash() && u > 0.5:
+		u = notWrittenRate // refused
 	}
 	switch {
 	case u < notWrittenRate:

@@ -108,6 +108,11 @@ func (w *world) elapsed() time.Duration { return time.Since(w.began) }
 // stormy reports whether things may fail now.
 func (w *world) stormy() bool { return !w.calm.Load() && w.elapsed() < stormTime }
 
+// rash reports the worlds, every eighth, in which an operator decides without asking.
+// There answers are slow and many calls refused, so that definite answers come late, to
+// actions that somebody thought had not happened.
+func (w *world) rash() bool { return w.seed%8 == 5 }
+
 func (w *world) run(f func()) { w.all.Go(f) }
 
 func (w *world) start() {
