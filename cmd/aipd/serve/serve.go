@@ -118,6 +118,7 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 	}
 	scheduler := fairness.New(fairness.Config{Bounds: c.Fairness.bounds(c.Workers), Weight: c.Fairness.weight, Now: p.now})
 	metrics := gateway.NewMetrics(p.now, scheduler.Load)
+	metrics.WatchUncertain(s.registry.Status)
 	engine := dispatch.New(dispatch.Config{
 		Owner: c.Principal + "/" + fleet.NewMessageID(p.now()).String(), Store: s.actions, Router: s.registry,
 		Uncertain: s.registry, Records: s.registry, Scheduler: scheduler, Courier: courier,

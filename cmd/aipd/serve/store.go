@@ -24,6 +24,7 @@ type contracts interface {
 	registry.Fleet
 	registry.Uncertain
 	List(ctx context.Context, selection registry.Selection) (registry.Records, error)
+	Status(ctx context.Context) (registry.Status, error)
 }
 
 // stores is the state of one data plane.
