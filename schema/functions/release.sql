@@ -17,7 +17,9 @@ DECLARE
     v_open numeric;
 BEGIN
     SELECT * INTO v_live FROM aip.replica_live WHERE replica_id = p_route.replica_id FOR NO KEY UPDATE;
-    PERFORM aip.give_scopes(p_attempt.scope_kinds, p_attempt.scope_keys);
+    UPDATE aip.scope_counter s SET current = s.current - 1 -- as aip.give_scopes
+    WHERE s.kind = ANY (p_attempt.scope_kinds) AND s.key = ANY (p_attempt.scope_keys)
+      AND s.key = p_attempt.scope_keys[array_position(p_attempt.scope_kinds, s.kind)];
     v_now := aip.clock();
     v_was := v_live.circuit_state;
     v_live.active := v_live.active - 1;

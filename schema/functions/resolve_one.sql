@@ -1,5 +1,7 @@
 -- aip.resolve_one decides or returns the route of one action, in one round trip.
 --
+-- o_route and o_attempt are whole rows, as text.
+--
 -- Lock order: action -> publication (shared) -> replica -> scopes -> inserts. A replica is
 -- taken by SKIP LOCKED; only with p_wait, and then only one, is it waited for.
 -- Order of steps as in the contract of Router.Resolve. READ COMMITTED and VOLATILE: every
@@ -22,69 +24,122 @@ CREATE OR REPLACE FUNCTION aip.resolve_one(
     p_region text, p_zone text, p_class text, p_forbid_cross_region boolean,
     p_ring bigint, p_draw bigint, p_token text, p_life_micros bigint,
     p_look boolean, p_wait boolean,
-    OUT o_status text, OUT o_detail text, OUT o_route json, OUT o_attempt json, OUT o_earlier json)
+    OUT o_status text, OUT o_detail text, OUT o_route text, OUT o_attempt text, OUT o_earlier json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_route      aip.route;
-    v_attempt    aip.attempt;
-    v_live       aip.replica_live;
-    v_quota      aip.quota_effective;
-    v_deployment aip.quota_effective;
-    v_replica    aip.replica;
-    v_pick       record;
-    v_first      record;
-    v_revision   bigint;
-    v_now        timestamptz;
-    v_full       text;
-    v_seen       boolean := false;
-    v_locked     boolean := false;
+    v_route    aip.route;
+    v_attempt  aip.attempt;
+    v_live     aip.replica_live;
+    v_head     record;
+    v_pick     record;
+    v_first    record;
+    v_open     boolean;
+    v_now      timestamptz;
+    v_full     text;
+    v_seen     boolean := false;
+    v_locked   boolean := false;
 BEGIN
     o_detail := '';
-    PERFORM pg_advisory_xact_lock(hashtextextended(p_action, 0));
-    SELECT * INTO v_route FROM aip.route WHERE action_id = p_action;
-    IF FOUND THEN
-        SELECT * INTO o_status, o_detail, o_route, o_attempt, o_earlier
-        FROM aip.reuse_route(v_route, p_tenant, p_capability, p_token, p_life_micros);
-        RETURN;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended(p_action, 0)) THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(p_action, 0));
     END IF;
-    SELECT CASE WHEN tenant_id = p_tenant AND capability_id = p_capability THEN 'archived' ELSE 'conflict' END
-    INTO o_status FROM aip.tombstone WHERE action_id = p_action;
-    IF FOUND THEN
-        RETURN;
+    v_open := pg_try_advisory_xact_lock_shared(4871, 1);
+    IF v_open AND NOT p_look AND NOT p_wait THEN
+        SELECT ROW(p_action, p_capability, p_tenant, k.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
+                   r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
+                   k.version_id, k.manifest_digest, k.artifact_digest, c.revision, k.policy_revision,
+                   k.credential_revision_ref, e.ref, e.revision, k.priority, k.region_match, k.zone_match,
+                   l.active, n.now)::aip.route AS route,
+               ROW(p_action, 1, p_token, l.lease_epoch, l.journal_id,
+                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
+                                      CASE WHEN d.type_limit IS NOT NULL THEN 'connector_type' END,
+                                      CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
+                                      CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
+                                      CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
+                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL
+                                           THEN p_tenant || '|' || p_capability || '|' || k.instance_id END,
+                                      CASE WHEN d.type_limit IS NOT NULL THEN k.type_id END,
+                                      CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
+                                      CASE WHEN e.instance_limit IS NOT NULL THEN k.instance_id END,
+                                      CASE WHEN d.tenant_limit IS NOT NULL THEN p_tenant END], NULL),
+                   array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL),
+                   e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, false, n.now,
+                   n.now + p_life_micros * interval '1 microsecond')::aip.attempt AS attempt,
+               l.ctid AS place, l.lease_expires_at AS expires
+        INTO v_first
+        FROM (SELECT aip.clock() AS now OFFSET 0) n
+        CROSS JOIN aip.catalog_revision c
+        CROSS JOIN aip.quota_effective d
+        CROSS JOIN LATERAL aip.ranked_candidates(p_tenant, p_capability, p_region, p_zone, p_class, p_forbid_cross_region,
+                                                 p_ring, p_draw, false, d.type_limit, n.now, 1) k
+        JOIN aip.quota_effective e ON e.ref = k.quota_policy_ref
+        JOIN aip.replica r ON r.id = k.replica_id
+        JOIN aip.replica_live l ON l.replica_id = k.replica_id
+        WHERE c.one AND d.ref = 'deployment' AND l.circuit_state = 'closed' AND aip.admits(l, n.now, 1)
+          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = p_action)
+          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = p_action)
+        FOR NO KEY UPDATE OF l SKIP LOCKED;
+        IF FOUND THEN
+            v_route := v_first.route;
+            v_attempt := v_first.attempt;
+            WITH scopes AS (
+                UPDATE aip.scope_counter s SET current = s.current + 1 -- in the order of the index, which is the lock order
+                WHERE s.kind = ANY (v_attempt.scope_kinds) AND s.key = ANY (v_attempt.scope_keys)
+                  AND s.key = v_attempt.scope_keys[array_position(v_attempt.scope_kinds, s.kind)]
+                RETURNING s.current <= v_attempt.scope_limits[array_position(v_attempt.scope_kinds, s.kind)] AS room
+            ), live AS (
+                UPDATE aip.replica_live l SET active = l.active + 1 WHERE l.ctid = v_first.place
+            ), route AS (
+                INSERT INTO aip.route VALUES (v_route.*)
+            ), attempt AS (
+                INSERT INTO aip.attempt VALUES (v_attempt.*)
+            ), reservation AS (
+                INSERT INTO aip.reservation (action_id, fence, replica_id, lease_epoch, deadline)
+                VALUES (p_action, 1, v_route.replica_id, v_attempt.lease_epoch, v_attempt.deadline)
+            )
+            SELECT count(*) = cardinality(v_attempt.scope_kinds) AND COALESCE(bool_and(room), true)
+                   AND v_first.expires > aip.clock(),
+                   v_route::text, v_attempt::text
+            INTO v_locked, o_route, o_attempt
+            FROM scopes;
+            IF v_locked THEN
+                o_status := 'assigned';
+                o_earlier := '[]'::json;
+                RETURN;
+            END IF;
+            -- A counter is missing or full. All of it is undone, and the caller asks with p_look.
+            RAISE EXCEPTION 'a scope is not plain' USING ERRCODE = 'AIP01';
+        END IF;
     END IF;
-    PERFORM pg_advisory_xact_lock_shared(4871, 1);
-    SELECT revision INTO v_revision FROM aip.catalog_revision WHERE one;
-    SELECT * INTO v_deployment FROM aip.quota_effective WHERE ref = 'deployment';
-    v_now := aip.clock();
+    FOR v_look IN 1 .. 2 LOOP
+        SELECT r AS route, r.action_id IS NOT NULL AS routed, t.action_id IS NOT NULL AS archived,
+               t.tenant_id = p_tenant AND t.capability_id = p_capability AS ours,
+               c.revision, q.global_limit, q.tenant_limit, q.type_limit, aip.clock() AS now
+        INTO v_head
+        FROM aip.catalog_revision c
+        CROSS JOIN aip.quota_effective q
+        LEFT JOIN aip.route r ON r.action_id = p_action
+        LEFT JOIN aip.tombstone t ON t.action_id = p_action
+        WHERE c.one AND q.ref = 'deployment';
+        IF v_head.routed THEN
+            v_route := v_head.route;
+            SELECT * INTO o_status, o_detail, o_route, o_attempt, o_earlier
+            FROM aip.reuse_route(v_route, p_tenant, p_capability, p_token, p_life_micros);
+            RETURN;
+        END IF;
+        IF v_head.archived THEN
+            o_status := CASE WHEN v_head.ours THEN 'archived' ELSE 'conflict' END;
+            RETURN;
+        END IF;
+        EXIT WHEN v_open;
+        PERFORM pg_advisory_xact_lock_shared(4871, 1);
+        v_open := true;
+    END LOOP;
+    v_now := v_head.now;
 
     FOR v_pick IN
-        WITH chain AS MATERIALIZED (
-            SELECT c.instance_id, c.version_id, c.type_id, c.priority, c.policy_revision, c.credential_revision_ref,
-                   c.quota_policy_ref, c.manifest_digest, c.artifact_digest, q.circuit_probes,
-                   CASE WHEN cardinality(c.draw_weights) = 1 THEN 0
-                        ELSE aip.draw_rank((p_draw + c.draw_offset) % 2147483648, c.draw_weights, c.draw_index)
-                   END AS draw_rank
-            FROM aip.route_candidate c
-            JOIN aip.quota_effective q ON q.ref = c.quota_policy_ref
-            WHERE c.tenant_id = p_tenant AND c.capability_id = p_capability AND c.weight > 0
-              AND (NOT p_look OR NOT aip.looks_full(c.tenant_id, c.capability_id, c.instance_id, c.type_id,
-                                                    q.binding_limit, q.instance_limit, v_deployment.type_limit))
-        )
-        SELECT c.*, l.replica_id,
-               (p_region <> '' AND l.region = p_region) AS region_match,
-               (p_zone <> '' AND l.zone = p_zone) AS zone_match
-        FROM chain c
-        JOIN aip.replica_live l ON l.instance_id = c.instance_id AND l.version_id = c.version_id
-        WHERE l.status = 'ready' AND l.intent = 'run' AND l.healthy AND l.lease_expires_at > v_now
-          AND l.active < l.capacity
-          AND (l.circuit_state = 'closed'
-               OR l.circuit_state = 'open' AND l.circuit_open_until <= v_now
-               OR l.circuit_state = 'half_open' AND l.circuit_probes_out < greatest(c.circuit_probes, 1))
-          AND (p_class = '' OR l.capacity_class = p_class)
-          AND (NOT p_forbid_cross_region OR p_region = '' OR l.region = p_region)
-        ORDER BY c.draw_rank, c.priority, region_match DESC, zone_match DESC, l.active,
-                 (l.ring - p_ring + 2147483648) % 2147483648, c.instance_id, l.replica_id
-        LIMIT 16
+        SELECT * FROM aip.ranked_candidates(p_tenant, p_capability, p_region, p_zone, p_class, p_forbid_cross_region, p_ring, p_draw,
+                                            p_look, v_head.type_limit, v_now, 16)
     LOOP
         IF NOT v_seen THEN
             v_seen := true;
@@ -93,11 +148,7 @@ BEGIN
         EXIT WHEN v_pick.draw_rank <> v_first.draw_rank OR v_pick.priority <> v_first.priority;
         SELECT * INTO v_live FROM aip.replica_live l
         WHERE l.replica_id = v_pick.replica_id
-          AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND l.lease_expires_at > v_now
-          AND l.active < l.capacity
-          AND (l.circuit_state = 'closed'
-               OR l.circuit_state = 'open' AND l.circuit_open_until <= v_now
-               OR l.circuit_state = 'half_open' AND l.circuit_probes_out < greatest(v_pick.circuit_probes, 1))
+          AND aip.admits(l, v_now, v_pick.circuit_probes)
         FOR NO KEY UPDATE SKIP LOCKED;
         v_locked := FOUND;
         EXIT WHEN v_locked;
@@ -113,11 +164,7 @@ BEGIN
         v_pick := v_first;
         SELECT * INTO v_live FROM aip.replica_live l
         WHERE l.replica_id = v_pick.replica_id
-          AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND l.lease_expires_at > aip.clock()
-          AND l.active < l.capacity
-          AND (l.circuit_state = 'closed'
-               OR l.circuit_state = 'open' AND l.circuit_open_until <= v_now
-               OR l.circuit_state = 'half_open' AND l.circuit_probes_out < greatest(v_pick.circuit_probes, 1))
+          AND l.lease_expires_at > aip.clock() AND aip.admits(l, v_now, v_pick.circuit_probes)
         FOR NO KEY UPDATE;
         v_locked := FOUND;
     END IF;
@@ -126,11 +173,39 @@ BEGIN
         RETURN;
     END IF;
 
-    SELECT * INTO v_quota FROM aip.quota_effective WHERE ref = v_pick.quota_policy_ref;
-    SELECT * INTO v_replica FROM aip.replica WHERE id = v_pick.replica_id;
-    v_attempt := aip.scopes_of(v_attempt, p_tenant, p_capability, v_pick.instance_id, v_pick.type_id,
-                               v_quota, v_deployment, false);
-    v_full := aip.take_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
+    v_now := aip.clock();
+    SELECT ROW(p_action, p_capability, p_tenant, v_pick.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
+               r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
+               v_pick.version_id, v_pick.manifest_digest, v_pick.artifact_digest, v_head.revision, v_pick.policy_revision,
+               v_pick.credential_revision_ref, e.ref, e.revision, v_pick.priority, v_pick.region_match, v_pick.zone_match,
+               v_live.active, v_now)::aip.route AS route,
+           ROW(p_action, 1, p_token, v_live.lease_epoch, v_live.journal_id,
+               array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
+                                  CASE WHEN v_head.type_limit IS NOT NULL THEN 'connector_type' END,
+                                  CASE WHEN v_head.global_limit IS NOT NULL THEN 'global' END,
+                                  CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
+                                  CASE WHEN v_head.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
+               array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL
+                                       THEN p_tenant || '|' || p_capability || '|' || v_pick.instance_id END,
+                                  CASE WHEN v_head.type_limit IS NOT NULL THEN v_pick.type_id END,
+                                  CASE WHEN v_head.global_limit IS NOT NULL THEN 'global' END,
+                                  CASE WHEN e.instance_limit IS NOT NULL THEN v_pick.instance_id END,
+                                  CASE WHEN v_head.tenant_limit IS NOT NULL THEN p_tenant END], NULL),
+               array_remove(ARRAY[e.binding_limit, v_head.type_limit, v_head.global_limit, e.instance_limit, v_head.tenant_limit], NULL),
+               e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, v_live.circuit_state <> 'closed', v_now,
+               v_now + p_life_micros * interval '1 microsecond')::aip.attempt AS attempt
+    INTO v_first
+    FROM aip.replica r CROSS JOIN aip.quota_effective e
+    WHERE r.id = v_pick.replica_id AND e.ref = v_pick.quota_policy_ref;
+    v_route := v_first.route;
+    v_attempt := v_first.attempt;
+    IF p_look THEN
+        v_full := aip.take_scopes(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits);
+    ELSIF aip.take_scopes_at_once(v_attempt.scope_kinds, v_attempt.scope_keys, v_attempt.scope_limits) THEN
+        v_full := '';
+    ELSE
+        v_full := 'binding'; -- or another: with p_look it is found out
+    END IF;
     IF v_full IN ('binding', 'connector_type', 'instance') THEN
         o_status := 'contended';
         o_detail := 'scope';
@@ -140,57 +215,17 @@ BEGIN
         o_detail := v_full;
         RETURN;
     END IF;
-    v_now := aip.clock();
-    IF v_live.lease_expires_at <= v_now THEN
+    IF v_live.lease_expires_at <= aip.clock() THEN
         PERFORM aip.give_scopes(v_attempt.scope_kinds, v_attempt.scope_keys);
         o_status := 'contended';
         RETURN;
     END IF;
-
-    v_attempt.action_id := p_action;
-    v_attempt.fence := 1;
-    v_attempt.token := p_token;
-    v_attempt.lease_epoch := v_live.lease_epoch;
-    v_attempt.journal_id := v_live.journal_id;
-    v_attempt.circuit_threshold := v_quota.circuit_threshold;
-    v_attempt.circuit_open_millis := v_quota.circuit_open_millis;
-    v_attempt.circuit_probes := v_quota.circuit_probes;
-    v_attempt.reserved_at := v_now;
-    v_attempt.deadline := v_now + p_life_micros * interval '1 microsecond';
     v_attempt := aip.reserve(v_attempt, v_live);
-
-    v_route.action_id := p_action;
-    v_route.capability_id := p_capability;
-    v_route.tenant_id := p_tenant;
-    v_route.instance_id := v_pick.instance_id;
-    v_route.replica_id := v_pick.replica_id;
-    v_route.endpoint := v_replica.endpoint;
-    v_route.region := v_replica.region;
-    v_route.zone := v_replica.zone;
-    v_route.capacity_class := v_replica.capacity_class;
-    v_route.peer_principal_id := v_replica.peer_principal_id;
-    v_route.peer_principal_kind := v_replica.peer_principal_kind;
-    v_route.peer_did := v_replica.peer_did;
-    v_route.trust_domain := v_replica.trust_domain;
-    v_route.transport_profile := v_replica.transport_profile;
-    v_route.version_id := v_pick.version_id;
-    v_route.manifest_digest := v_pick.manifest_digest;
-    v_route.artifact_digest := v_pick.artifact_digest;
-    v_route.catalog_revision := v_revision;
-    v_route.binding_policy_revision := v_pick.policy_revision;
-    v_route.credential_revision_ref := v_pick.credential_revision_ref;
-    v_route.quota_policy_ref := v_pick.quota_policy_ref;
-    v_route.quota_policy_revision := v_quota.revision;
-    v_route.key_priority := v_pick.priority;
-    v_route.key_region_match := v_pick.region_match;
-    v_route.key_zone_match := v_pick.zone_match;
-    v_route.key_active_before := v_live.active;
-    v_route.assigned_at := v_now;
     INSERT INTO aip.route VALUES (v_route.*);
 
     o_status := 'assigned';
-    o_route := to_json(v_route);
-    o_attempt := to_json(v_attempt);
+    o_route := v_route::text;
+    o_attempt := v_attempt::text;
     o_earlier := '[]'::json;
 END
 $$;

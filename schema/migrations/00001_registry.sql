@@ -20,6 +20,8 @@ CREATE DOMAIN aip.ring_place AS bigint CHECK (VALUE BETWEEN 0 AND 2147483647);
 CREATE DOMAIN aip.replica_status AS text CHECK (VALUE IN ('ready', 'draining', 'offline'));
 CREATE DOMAIN aip.operator_intent AS text CHECK (VALUE IN ('run', 'drain'));
 CREATE DOMAIN aip.breaker_state AS text CHECK (VALUE IN ('closed', 'open', 'half_open'));
+CREATE DOMAIN aip.fence_token AS text CHECK (VALUE ~ '^[0-9a-f]{32}$');
+CREATE DOMAIN aip.outcome AS text CHECK (VALUE IN ('completed', 'outcome_unknown', 'cancelled', 'lease_expired'));
 CREATE DOMAIN aip.scope_kind AS text COLLATE "C"
     CHECK (VALUE IN ('binding', 'connector_type', 'global', 'instance', 'tenant', 'tenant_retry'));
 
@@ -337,8 +339,8 @@ GRANT SELECT ON aip.route TO aip_control, aip_readonly;
 -- One row per reservation, appended (G06).
 CREATE TABLE aip.attempt (
     action_id           text COLLATE "C" NOT NULL,
-    fence               bigint NOT NULL CHECK (fence >= 1),
-    token               text NOT NULL CHECK (token ~ '^[0-9a-f]{32}$'),
+    fence               aip.ordinal NOT NULL,
+    token               aip.fence_token NOT NULL,
     lease_epoch         bigint NOT NULL,
     journal_id          text NOT NULL,
     scope_kinds         text[] NOT NULL,
@@ -359,7 +361,7 @@ GRANT SELECT ON aip.attempt TO aip_control, aip_readonly;
 CREATE TABLE aip.attempt_settlement (
     action_id       text COLLATE "C" NOT NULL,
     fence           bigint NOT NULL,
-    outcome         text NOT NULL CHECK (outcome IN ('completed', 'outcome_unknown', 'cancelled', 'lease_expired')),
+    outcome         aip.outcome NOT NULL,
     code            text NOT NULL,
     verdict         text NOT NULL,
     peer_fault      boolean NOT NULL,
@@ -548,6 +550,6 @@ DROP TABLE aip.event, aip.admission, aip.package_blob, aip.trust_revision, aip.l
     aip.capability, aip.version_status, aip.connector_version, aip.manifest, aip.connector_type,
     aip.catalog_revision, aip.deployment, aip.schema_file;
 DROP DOMAIN aip.tally, aip.ordinal, aip.ring_place, aip.replica_status, aip.operator_intent, aip.breaker_state,
-    aip.scope_kind;
+    aip.scope_kind, aip.fence_token, aip.outcome;
 REVOKE USAGE ON SCHEMA aip FROM aip_control, aip_data, aip_lifecycle, aip_readonly;
 ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC;

@@ -40,6 +40,7 @@ const (
 	variantFloor      = "floor"
 	variantStatements = "statements"
 	variantOneCall    = "one_call"
+	variantAdaptive   = "adaptive"
 )
 
 // variants lists every way of resolving and settling, in the order of the tables.
@@ -55,6 +56,7 @@ func variants() []struct {
 		{variantFloor, openFloor},
 		{variantStatements, openStatements},
 		{variantOneCall, routerWith(postgres.Config{})},
+		{variantAdaptive, routerWith(postgres.Config{Coalesce: postgres.DefaultCoalesce()})},
 	}
 }
 

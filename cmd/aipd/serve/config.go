@@ -14,6 +14,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/fairness"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
 
 // Config is the configuration file of aipd serve. Unknown fields are refused. A
@@ -26,6 +27,7 @@ type Config struct {
 	Registry        string          `yaml:"registry"`          // postgres or memory
 	DatabaseURL     string          `yaml:"database_url"`      // of aip_data
 	DatabaseURLFile string          `yaml:"database_url_file"` // a file that holds it
+	Coalesce        CoalesceConfig  `yaml:"coalesce"`          // postgres: how calls share transactions
 	Publication     string          `yaml:"publication"`       // memory: the signed publication
 	IdentityKey     string          `yaml:"identity_key"`      // PKCS#8 PEM, mode 0600
 	Principal       string          `yaml:"principal"`         // who this gateway is
@@ -40,6 +42,33 @@ type Config struct {
 	OwnerLease      time.Duration   `yaml:"owner_lease"` // 15s: how long a silent aipd keeps its actions
 	Grace           time.Duration   `yaml:"grace"`       // 20s: how long a stop waits for running actions
 	LeaseTTL        time.Duration   `yaml:"lease_ttl"`   // memory: of hosts' leases
+}
+
+// CoalesceConfig says how resolves and settlements share transactions when many are
+// under way (postgres.Coalesce). What is left out is the default: direct 8, ticks 2,
+// batch 64.
+type CoalesceConfig struct {
+	Direct *int `yaml:"direct"` // calls under way that go alone
+	Ticks  *int `yaml:"ticks"`  // shared transactions at a time; 0 turns sharing off
+	Batch  *int `yaml:"batch"`  // calls of one transaction, at most 128
+}
+
+func (c CoalesceConfig) limits() postgres.Coalesce {
+	limits := postgres.DefaultCoalesce()
+	for _, one := range []struct{ from, into *int }{{c.Direct, &limits.Direct}, {c.Ticks, &limits.Ticks}, {c.Batch, &limits.Batch}} {
+		if one.from != nil {
+			*one.into = *one.from
+		}
+	}
+	return limits
+}
+
+func (c CoalesceConfig) check() error {
+	l := c.limits()
+	if l.Direct < 0 || l.Ticks < 0 || l.Ticks > 32 || l.Batch < 1 || l.Batch > 128 {
+		return configError("coalesce wants direct from 0, ticks from 0 to 32, batch from 1 to 128")
+	}
+	return nil
 }
 
 // AuthConfig says which credentials are accepted. At least one kind is needed.
@@ -165,7 +194,7 @@ func (c *Config) check() error {
 	case c.Registry == "memory" && (c.Publication == "" || c.Operators == ""):
 		return configError("registry memory needs publication and operators")
 	}
-	return nil
+	return c.Coalesce.check()
 }
 
 func loopback(listen string) bool {

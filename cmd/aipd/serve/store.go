@@ -46,7 +46,7 @@ func (o Options) openStores(ctx context.Context, c Config, p process, id identit
 	if err != nil {
 		return stores{}, err
 	}
-	reg, err := postgres.Open(ctx, postgres.Config{DataURL: url, Application: "aipd serve"})
+	reg, err := postgres.Open(ctx, postgres.Config{DataURL: url, Application: "aipd serve", Coalesce: c.Coalesce.limits()})
 	if err != nil {
 		return stores{}, err
 	}

@@ -23,7 +23,7 @@ func (r *Registry) ResolveIn(ctx context.Context, tx pgx.Tx, req registry.RouteR
 		t.Region, t.Zone, t.CapacityClass, t.ForbidCrossRegion, r.ring.Action(req.Action), r.ring.Draw(req.Action), newToken(),
 		(req.TimeToLive+registry.SettleGrace).Microseconds(), false, false).Scan(&v.status, &v.detail, &v.route, &v.attempt, &v.earlier)
 	if err == nil && (v.status == "assigned" || v.status == "reserved") {
-		a, err = assignmentOf(v.route, v.attempt, v.earlier)
+		a, err = assignmentOf(*v.route, *v.attempt, v.earlier)
 	}
 	return v.status, a, err
 }

@@ -15,6 +15,7 @@ const (
 	stateSerialization = "40001"
 	stateLockTimeout   = "55P03"
 	stateUnique        = "23505"
+	stateScope         = "AIP01" // aip.resolve_one met a counter that is missing or full
 )
 
 // refused turns an error of a read, or of a write that is known not to have

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
 
 // TestLoad_G04_G05_MixedLoadNeitherDeadlocksNorLeaks: 64 callers resolve and settle on
@@ -130,6 +131,8 @@ func (d *database) scans(t *testing.T) map[string]tableUse {
 	d.exec(t, "SELECT pg_stat_force_next_flush()")
 	d.data.Close() // a session reports what it did when it ends, at the latest
 	d.data = d.open(t, dataConfig(t, d))
+	d.read.Close()
+	d.read = d.open(t, postgres.Config{ReadURL: url(t, d.name, "aip_readonly")})
 	rows, err := d.admin.Query(t.Context(), "SELECT relname::text, seq_scan, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = 'aip'")
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,8 @@ type Config struct {
 	// ExecMode is how statements are sent; zero caches prepared ones. Behind a pooler
 	// that forgets them use pgx.QueryExecModeExec.
 	ExecMode pgx.QueryExecMode
+	// Coalesce lets calls share transactions. The zero value gives each its own.
+	Coalesce Coalesce
 	// Application is shown in the server's session list. Default "aipfleet".
 	Application string
 }
@@ -40,6 +42,7 @@ type Registry struct {
 	ring                           routing.Key       // needs control or data
 	cursor                         catalog.CursorKey // needs control or data
 	retries                        counters
+	shared                         *coalescer // nil without Coalesce
 }
 
 // Contracts, checked by the compiler.
@@ -80,11 +83,17 @@ func Open(ctx context.Context, c Config) (*Registry, error) {
 		r.Close()
 		return nil, err
 	}
+	if c.Coalesce.Ticks > 0 && r.data != nil {
+		r.shared = newCoalescer(c.Coalesce, r.sendTick)
+	}
 	return r, nil
 }
 
 // Close ends every connection. Calls that are running get an error.
 func (r *Registry) Close() {
+	if r.shared != nil {
+		r.shared.close()
+	}
 	for _, p := range []*pool{r.control, r.data, r.lifecycle, r.read} {
 		if p != nil {
 			p.db.Close()

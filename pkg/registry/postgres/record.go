@@ -211,28 +211,32 @@ func (r earlierRow) end() (fleet.AttemptEnd, error) {
 	return end, p.err
 }
 
-// assignmentOf decodes what a resolve answers.
-func assignmentOf(route, attempt, earlier []byte) (fleet.Assignment, error) {
-	var r routeRow
-	var a attemptRow
-	var e []earlierRow
-	for _, doc := range []struct {
-		raw  []byte
-		into any
-	}{{route, &r}, {attempt, &a}, {earlier, &e}} {
-		if err := json.Unmarshal(doc.raw, doc.into); err != nil {
-			return fleet.Assignment{}, malformed(err)
-		}
-	}
+// assignmentOf decodes what a resolve answers: two rows as text, and what is known of
+// earlier attempts as JSON.
+func assignmentOf(route, attempt string, earlier []byte) (fleet.Assignment, error) {
 	var out fleet.Assignment
-	var err error
-	if out.Route, err = r.route(); err != nil {
+	r, err := routeOf(route)
+	if err == nil {
+		out.Route, err = r.route()
+	}
+	if err != nil {
 		return fleet.Assignment{}, malformed(err)
 	}
-	if out.Attempt, err = a.attempt(); err != nil {
+	a, err := attemptOf(attempt)
+	if err == nil {
+		out.Attempt, err = a.attempt()
+	}
+	if err != nil {
 		return fleet.Assignment{}, malformed(err)
 	}
-	for _, row := range e {
+	if len(earlier) <= len("[]") {
+		return out, nil
+	}
+	var rows []earlierRow
+	if err := json.Unmarshal(earlier, &rows); err != nil {
+		return fleet.Assignment{}, malformed(err)
+	}
+	for _, row := range rows {
 		end, err := row.end()
 		if err != nil {
 			return fleet.Assignment{}, malformed(err)

@@ -14,25 +14,40 @@ import (
 
 // verdict is one answer of aip.resolve_one.
 type verdict struct {
-	status, detail          string
-	route, attempt, earlier []byte
+	status, detail string
+	route, attempt *string // whole rows
+	earlier        []byte
 }
 
-// Resolve implements registry.Router: one round trip, repeated while rows are busy.
+// Resolve implements registry.Router: one round trip, of its own or shared (Coalesce).
 func (r *Registry) Resolve(ctx context.Context, req registry.RouteRequest) (fleet.Assignment, error) {
 	req, err := req.Checked()
 	if err != nil {
 		return fleet.Assignment{}, err
 	}
-	p, err := r.dataPool()
-	if err != nil {
+	if _, err := r.dataPool(); err != nil {
 		return fleet.Assignment{}, err
 	}
 	token := newToken()
+	if r.shared != nil {
+		alone := r.shared.enter()
+		defer r.shared.leave()
+		if !alone {
+			return r.resolveShared(ctx, req, token)
+		}
+	}
+	return r.resolveAlone(ctx, req, token)
+}
+
+// resolveAlone repeats its one round trip while rows are busy.
+func (r *Registry) resolveAlone(ctx context.Context, req registry.RouteRequest, token string) (fleet.Assignment, error) {
 	look := false
 	for try := range maxTries {
-		v, err := r.resolveOnce(ctx, p, req, attemptOptions{token: token, look: look, wait: try >= 2})
+		v, err := r.resolveOnce(ctx, r.data, req, attemptOptions{token: token, look: look, wait: try >= 2})
 		switch {
+		case sqlState(err) == stateScope: // undone; with look it is told what it was
+			look = true
+			continue
 		case err != nil && r.retryable(err):
 		case err != nil:
 			return r.afterFailure(ctx, req, token, err)
@@ -90,7 +105,7 @@ func (r *Registry) answer(ctx context.Context, req registry.RouteRequest, v verd
 	var none fleet.Assignment
 	switch v.status {
 	case "assigned", "reserved":
-		return assignmentOf(v.route, v.attempt, v.earlier)
+		return assignmentOf(*v.route, *v.attempt, v.earlier)
 	case "conflict":
 		return none, taken(req.Action)
 	case "archived":
@@ -160,7 +175,7 @@ func (r *Registry) passAction(ctx context.Context, action fleet.ActionID) error 
 	return p.row(ctx, "SELECT true FROM (SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))) l", []any{action.String()}, &passed)
 }
 
-// batchWidth is how many requests of a batch are under way at once.
+// batchWidth is how many requests of a batch are under way at once without sharing.
 const batchWidth = 8
 
 // ResolveBatch implements registry.Router.
@@ -168,7 +183,11 @@ func (r *Registry) ResolveBatch(ctx context.Context, requests []registry.RouteRe
 	results := make([]registry.RouteResult, len(requests))
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range min(batchWidth, len(requests)) {
+	width := batchWidth
+	if r.shared != nil { // a tick takes many, and what waits for it holds no connection
+		width = maxBatch
+	}
+	for range min(width, len(requests)) {
 		workers.Go(func() {
 			for i := range next {
 				results[i].Assignment, results[i].Err = r.Resolve(ctx, requests[i])

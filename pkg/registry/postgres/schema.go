@@ -15,7 +15,7 @@ import (
 
 // SchemaMin is the oldest schema version on which this binary works. The newest is
 // the newest migration that it carries.
-const SchemaMin = 20
+const SchemaMin = 30
 
 // SchemaMax is the newest schema version on which this binary works.
 func SchemaMax() (int64, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 const settleSQL = `SELECT o_status, o_first, o_settlement, o_live FROM aip.settle_one(
-	$1::json, $2::json, $3::json, $4::text, $5::text, $6::text, $7::boolean, $8::text)`
+	$1::text::aip.route, $2::text::aip.attempt, $3::json, $4::text, $5::text, $6::text, $7::boolean, $8::text)`
 
 // Settle implements registry.Router. Repeating it is harmless, so it is repeated
 // after a lost answer; only then the receipt may report First false although this
@@ -21,20 +21,32 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 	if err := registry.Wrong(s); err != nil {
 		return registry.Receipt{}, err
 	}
-	p, err := r.dataPool()
-	if err != nil {
+	if _, err := r.dataPool(); err != nil {
 		return registry.Receipt{}, err
 	}
 	if !storable(given) {
 		return registry.Receipt{}, lost(given)
 	}
+	if r.shared != nil {
+		alone := r.shared.enter()
+		defer r.shared.leave()
+		if !alone && plain(given, s) {
+			if receipt, done, err := r.settleShared(ctx, given, s); done {
+				return receipt, err
+			}
+		}
+	}
+	return r.settleAlone(ctx, given, s)
+}
+
+func (r *Registry) settleAlone(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (registry.Receipt, error) {
 	args, err := settleArgs(given, s)
 	if err != nil {
 		return registry.Receipt{}, err
 	}
 	doubt := false // an earlier try may have settled: a later failure must not deny it
 	for try := range maxTries {
-		receipt, known, err := r.settleOnce(ctx, p, args)
+		receipt, known, err := r.settleOnce(ctx, r.data, args)
 		switch {
 		case err == nil && !known && doubt:
 			return r.settledBefore(ctx, given, s)
@@ -122,17 +134,13 @@ func (r *Registry) settleOnce(ctx context.Context, p *pool, args []any) (registr
 
 // settleArgs writes the assignment as the rows that it claims to be.
 func settleArgs(a fleet.Assignment, s fleet.Settlement) ([]any, error) {
-	docs := []any{rowOfRoute(a.Route), rowOfAttempt(a.Attempt)}
+	args := []any{rowOfRoute(a.Route).text(), rowOfAttempt(a.Attempt).text(), nil}
 	if held := a.Attempt.Settlement; held != nil {
-		docs = append(docs, rowOfSettlement(a.Attempt, *held))
-	}
-	args := []any{nil, nil, nil}
-	for i, doc := range docs {
-		raw, err := json.Marshal(doc)
+		raw, err := json.Marshal(rowOfSettlement(a.Attempt, *held))
 		if err != nil {
 			return nil, fleet.Invalidf("settle.assignment", "the assignment cannot be written as JSON").Caused(err)
 		}
-		args[i] = string(raw)
+		args[2] = string(raw)
 	}
 	return append(args, string(s.Outcome), s.Code, string(s.Verdict), s.PeerFault, s.EvidenceDigest.String()), nil
 }
