@@ -31,9 +31,9 @@ func queued(t testing.TB, mode pgx.QueryExecMode) *database {
 // TestSuiteCoalesced plays the whole suite with every call queued and ticked: what a
 // tick answers and what it leaves to go alone must not differ in anything.
 func TestSuiteCoalesced(t *testing.T) {
-	registrytest.Run(t, once(func(t *testing.T) registrytest.Subject {
-		return queued(t, pgx.QueryExecModeCacheStatement).subject(t)
-	}), registrytest.Options{ModelRuns: 5, Callers: 16})
+	turns := newTurns(t, pgx.QueryExecModeCacheStatement)
+	turns.open = queued
+	registrytest.Run(t, once(turns.subject), registrytest.Options{ModelRuns: 5, Callers: 16})
 }
 
 // TestCoalesce_G04_G05_SharedTransactionsNeitherDeadlockNorLeak: 64 callers of one

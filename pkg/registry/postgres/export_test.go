@@ -11,7 +11,9 @@ import (
 
 // Seams for tests that hold a transaction open in the middle of a verb.
 
-// ResolveIn runs one resolve inside the test's own transaction and gives its status.
+// ResolveIn runs one resolve inside the test's own transaction and gives its status. It
+// looks at scopes first, as the second call of a resolve does: their counters may not
+// exist yet, which ends the transaction of a first call.
 func (r *Registry) ResolveIn(ctx context.Context, tx pgx.Tx, req registry.RouteRequest) (status string, a fleet.Assignment, err error) {
 	req, err = req.Checked()
 	if err != nil {
@@ -21,7 +23,7 @@ func (r *Registry) ResolveIn(ctx context.Context, tx pgx.Tx, req registry.RouteR
 	t := req.Topology
 	err = tx.QueryRow(ctx, resolveSQL, req.Action.String(), req.Tenant.String(), req.Capability.String(),
 		t.Region, t.Zone, t.CapacityClass, t.ForbidCrossRegion, r.ring.Action(req.Action), r.ring.Draw(req.Action), newToken(),
-		(req.TimeToLive+registry.SettleGrace).Microseconds(), false, false).Scan(&v.status, &v.detail, &v.route, &v.attempt, &v.earlier)
+		(req.TimeToLive+registry.SettleGrace).Microseconds(), true, false).Scan(&v.status, &v.detail, &v.route, &v.attempt, &v.earlier)
 	if err == nil && (v.status == "assigned" || v.status == "reserved") {
 		a, err = assignmentOf(*v.route, *v.attempt, v.earlier)
 	}

@@ -148,7 +148,7 @@ func settleArgs(a fleet.Assignment, s fleet.Settlement) ([]any, error) {
 // storable reports whether an assignment could be a stored one at all: what the
 // database would round or refuse was never stored.
 func storable(a fleet.Assignment) bool {
-	if a.Route.Action.IsZero() || a.Attempt.Action != a.Route.Action {
+	if a.Route.Action.IsZero() || a.Attempt.Action != a.Route.Action || a.Attempt.Fence.Number < 1 || !isToken(a.Attempt.Fence.Token) {
 		return false
 	}
 	times := []time.Time{a.Route.AssignedAt, a.Attempt.ReservedAt, a.Attempt.Deadline}
@@ -168,6 +168,11 @@ func storable(a fleet.Assignment) bool {
 		}
 	}
 	return textStorable(a)
+}
+
+// isToken reports whether newToken could have made it.
+func isToken(s string) bool {
+	return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 const maxBigint = 1<<63 - 1

@@ -53,11 +53,14 @@ func once(subject func(t *testing.T) registrytest.Subject) func(t *testing.T) re
 type turns struct {
 	parent *testing.T
 	mode   pgx.QueryExecMode
+	open   func(t testing.TB, mode pgx.QueryExecMode) *database
 	mu     sync.Mutex
 	free   []*database
 }
 
-func newTurns(t *testing.T, mode pgx.QueryExecMode) *turns { return &turns{parent: t, mode: mode} }
+func newTurns(t *testing.T, mode pgx.QueryExecMode) *turns {
+	return &turns{parent: t, mode: mode, open: fresh}
+}
 
 func (q *turns) subject(t *testing.T) registrytest.Subject {
 	q.mu.Lock()
@@ -67,7 +70,7 @@ func (q *turns) subject(t *testing.T) registrytest.Subject {
 	}
 	q.mu.Unlock()
 	if d == nil {
-		d = fresh(q.parent, q.mode)
+		d = q.open(q.parent, q.mode)
 		d.exec(t, "CREATE TABLE public.seed AS SELECT * FROM aip.quota_effective")
 	}
 	t.Cleanup(func() {
@@ -85,7 +88,7 @@ func (d *database) clear(t *testing.T) {
 	for _, table := range []string{
 		"event", "admission", "package_blob", "trust_revision", "revocation_list", "lifecycle_replay", "reconciliation_probe", "reconciliation",
 		"archive", "tombstone", "scope_counter", "reservation", "attempt_settlement", "attempt", "route", "route_candidate",
-		"replica_live", "replica", "binding", "instance_serving", "connector_instance", "quota_effective", "quota_policy",
+		"replica_live", "replica_group", "replica", "binding", "instance_serving", "connector_instance", "quota_effective", "quota_policy",
 		"capability", "version_status", "connector_version", "manifest", "connector_type",
 	} {
 		d.exec(t, "DELETE FROM aip."+table)
