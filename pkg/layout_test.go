@@ -37,7 +37,7 @@ var layers = []struct {
 	{"4 planes", []string{
 		"pkg/fairness", "pkg/dispatch", "pkg/gateway", "pkg/lifecycle", "pkg/host", "pkg/reconcile",
 	}, false},
-	{"5 client", []string{"pkg/client"}, false},
+	{"5 client and host process", []string{"pkg/client", "pkg/host/hostmain"}, false},
 	{"6 dashboard", []string{"tui"}, true},
 	{"7 programs", []string{"cmd/...", "examples/...", "scripts/..."}, true},
 	{"test suites", []string{

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,7 +33,7 @@ import (
 )
 
 // programs are built once: the host and the connector that it runs.
-type programs struct{ host, desk string }
+type programs struct{ host, desk, notebook string }
 
 var built programs //nolint:gochecknoglobals // made by TestMain
 
@@ -45,8 +46,8 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	built = programs{filepath.Join(dir, "aiphost"), filepath.Join(dir, "ticketdesk")}
-	for out, pkg := range map[string]string{built.host: ".", built.desk: "../../examples/ticketdesk/server"} {
+	built = programs{filepath.Join(dir, "aiphost"), filepath.Join(dir, "ticketdesk"), filepath.Join(dir, "notebook")}
+	for out, pkg := range map[string]string{built.host: ".", built.desk: "../../examples/ticketdesk/server", built.notebook: "../../examples/notebook"} {
 		if text, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%v\n%s", err, text)
 			return 1
@@ -77,6 +78,7 @@ type bed struct {
 	host      envelope.Signer
 	release   *admission.Package
 	account   string // the provider's own store
+	program   string // to run; "" is aiphost
 	config    string
 	endpoint  string
 	identity  protocol.RouteCoordinates // the pinned part
@@ -84,6 +86,12 @@ type bed struct {
 }
 
 func newBed(t *testing.T) *bed {
+	t.Helper()
+	return newBedWith(t, (*bed).writeRelease, nil)
+}
+
+// newBedWith is a bed with a release and a configuration of its own.
+func newBedWith(t *testing.T, release func(*bed), config map[string]any) *bed {
 	t.Helper()
 	b := &bed{t: t, dir: t.TempDir(), account: t.TempDir()}
 	key := func(name string) envelope.Signer {
@@ -93,7 +101,8 @@ func newBed(t *testing.T) *bed {
 	serviceKey := key("lifecycle")
 	b.write("gateways.json", must(json.Marshal(map[string]any{"keys": []map[string]any{{"did": b.gateway.DID()}}})))
 	b.write("desk.token", []byte("tok-1414213562\n"))
-	b.writeRelease()
+	release(b)
+	b.release = must(admission.OpenPackage(filepath.Join(b.dir, "release"), admission.Limits{}))
 	b.store = memory.New(memory.Config{RingKey: bytes.Repeat([]byte{1}, 32), CursorKey: bytes.Repeat([]byte{2}, 32), Now: time.Now})
 	server := must(lifecycle.NewServer(lifecycle.ServerConfig{Fleet: b.store, Signer: serviceKey, Now: time.Now, TTL: 3 * time.Second}))
 	b.service = httptest.NewServer(server.Handler())
@@ -101,7 +110,7 @@ func newBed(t *testing.T) *bed {
 	listen := freeAddress(t)
 	b.endpoint = "http://" + listen
 	b.declare()
-	b.writeConfig(listen, serviceKey.DID())
+	b.writeConfig(listen, serviceKey.DID(), config)
 	return b
 }
 
@@ -158,7 +167,6 @@ aip_versions: ["1.0"]
 artifact: {path: artifact/ticketdesk}
 `))
 	b.write("release/artifact/ticketdesk", must(os.ReadFile(built.desk)))
-	b.release = must(admission.OpenPackage(filepath.Join(b.dir, "release"), admission.Limits{}))
 }
 
 // declare publishes the release, one instance and the replica.
@@ -209,9 +217,9 @@ func (b *bed) declare() {
 	}
 }
 
-func (b *bed) writeConfig(listen string, service envelope.DID) {
+func (b *bed) writeConfig(listen string, service envelope.DID, more map[string]any) {
 	b.config = filepath.Join(b.dir, "host.yaml")
-	b.write("host.yaml", must(yaml.Marshal(map[string]any{
+	all := map[string]any{
 		"replica": "crepl_acme_a", "instance": "cinst_acme", "tenant": "acme", "version": "cver_desk", "listen": listen,
 		"state_dir": "state", "identity_key": "host.pem", "release": "release", "gateways": "gateways.json", "capacity": 4,
 		"lifecycle":       map[string]any{"url": b.service.URL, "did": service.String()},
@@ -221,7 +229,9 @@ func (b *bed) writeConfig(listen string, service envelope.DID) {
 			"env":        map[string]any{"TICKETDESK_DIR": b.account, "TICKETDESK_ACCOUNT": "acme"},
 			"secret_env": map[string]any{"TICKETDESK_TOKEN": "default"},
 		},
-	})))
+	}
+	maps.Copy(all, more)
+	b.write("host.yaml", must(yaml.Marshal(all)))
 }
 
 func (b *bed) live() fleet.ReplicaLive {
@@ -243,7 +253,11 @@ func (b *bed) spawn(args ...string) *process {
 	b.t.Helper()
 	b.processes++
 	p := &process{t: b.t, lines: make(chan string, 10), ended: make(chan error, 1), log: filepath.Join(b.dir, fmt.Sprintf("log.%d", b.processes))}
-	p.cmd = exec.Command(built.host, append([]string{"run", "--config", b.config}, args...)...)
+	program := built.host
+	if b.program != "" {
+		program = b.program
+	}
+	p.cmd = exec.Command(program, append([]string{"run", "--config", b.config}, args...)...)
 	log := must(os.Create(p.log))
 	p.cmd.Stderr = log
 	out := must(p.cmd.StdoutPipe())
@@ -313,7 +327,11 @@ func (b *bed) seal(id fleet.ActionID, tool string, doc protocol.Document) []byte
 	b.t.Helper()
 	live := b.live()
 	route := b.identity
-	route.Action, route.Capability, route.Fence = id, capability(tool), fleet.Fence{Number: 1, Token: fmt.Sprintf("%032x", 1)}
+	name := capability(tool)
+	if action, ok := doc.(protocol.Action); ok {
+		name = action.Capability
+	}
+	route.Action, route.Capability, route.Fence = id, name, fleet.Fence{Number: 1, Token: fmt.Sprintf("%032x", 1)}
 	route.LeaseEpoch, route.Mode, route.RegisteredJournal = max(live.LeaseEpoch, 1), protocol.ModeSync, live.Journal
 	route.Deadline = time.Now().Add(time.Minute).UTC()
 	env := must(protocol.NewMessage(doc, fleet.NewMessageID(time.Now()), time.Now()))

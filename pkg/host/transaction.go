@@ -27,7 +27,7 @@ func (h *Host) checkTransaction(d *delivery) (*refusal, error) {
 	if asked.Compensates.IsZero() {
 		return nil, nil
 	}
-	if !contract.Compensable() || !able {
+	if _, undoes := h.cfg.Connector.(connector.Compensator); !undoes || !contract.Compensable() {
 		return refuse(CodeContract, "the capability cannot be compensated"), nil
 	}
 	d.undoes = asked.Compensates

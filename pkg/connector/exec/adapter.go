@@ -15,7 +15,7 @@ import (
 // Codes of what makes the connector unhealthy.
 const (
 	CodeStarting = "connector.starting"
-	CodeManifest = "connector.manifest"
+	CodeManifest = connector.CodeManifest
 	CodeClosed   = "connector.closed"
 )
 
@@ -171,7 +171,7 @@ func (a *Adapter) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.compare(offers); err != nil {
+	if err := connector.Covers(a.cfg.Manifest, offers); err != nil {
 		return err
 	}
 	a.set(p, nil)
@@ -204,31 +204,4 @@ func (a *Adapter) Discover(ctx context.Context) ([]connector.Offer, error) {
 		all = append(all, connector.Offer{Tool: t.Name, InputSchema: t.InputSchema})
 	}
 	return all, nil
-}
-
-// compare refuses a program whose tools are not those that were admitted (G34).
-func (a *Adapter) compare(offers []connector.Offer) error {
-	byTool := map[string]json.RawMessage{}
-	for _, o := range offers {
-		byTool[o.Tool] = o.InputSchema
-	}
-	for _, i := range a.cfg.Manifest.Implementations {
-		admitted, _ := a.cfg.Manifest.Capability(i.Capability)
-		for _, tool := range []string{i.Tool, i.ReconcileTool, i.PlanTool, i.CompensateTool} {
-			if _, offered := byTool[tool]; tool != "" && !offered {
-				return differs(tool, "the program does not offer it")
-			}
-		}
-		had, errHad := envelope.CanonicalOf(byTool[i.Tool])
-		want, errWant := envelope.CanonicalOf(admitted.InputSchema)
-		if errHad != nil || errWant != nil || string(had) != string(want) {
-			return differs(i.Tool, "its input schema is another one")
-		}
-	}
-	return nil
-}
-
-func differs(tool, why string) error {
-	e := fleet.Errorf(fleet.NotAdmitted, CodeManifest, "tool %s is not as it was admitted", fleet.Printable(tool, 200))
-	return e.Because("%s", why).Advise("run the release whose manifest was admitted, or admit this one")
 }

@@ -14,8 +14,8 @@ import (
 
 // Codes of what makes the connector unhealthy.
 const (
-	CodeStarting = "connector.starting" // the child is not up yet, or again
-	CodeManifest = "connector.manifest" // a tool differs from what was admitted
+	CodeStarting = "connector.starting"   // the child is not up yet, or again
+	CodeManifest = connector.CodeManifest // a tool differs from what was admitted
 	CodeClosed   = "connector.closed"
 )
 

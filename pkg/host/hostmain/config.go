@@ -1,15 +1,18 @@
-package main
+package hostmain
 
 import (
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/host"
+	"github.com/aipfleet/aipfleet/pkg/host/journal"
 )
 
 // config is the configuration file. Paths may be relative to it.
@@ -34,6 +37,10 @@ type config struct {
 	Secrets             secretsConfig       `yaml:"secrets"`
 	CredentialRevisions credentialRevisions `yaml:"credential_revisions"`
 	Connector           connectorConfig     `yaml:"connector"`
+	Retention           retentionConfig     `yaml:"retention"`
+	// DecisionMaxAge bounds how old an operator's decision may be when it first comes
+	// in, such as 720h, the default.
+	DecisionMaxAge time.Duration `yaml:"decision_max_age"`
 }
 
 // tlsConfig is needed when the declared endpoint is not loopback.
@@ -49,25 +56,42 @@ type lifecycleConfig struct {
 	AllowRanges []string `yaml:"allow_ranges"`
 }
 
-// secretsConfig says where references lead to; env is for development.
-type secretsConfig struct {
-	File map[string]string `yaml:"file"`
-	Env  map[string]string `yaml:"env"`
-}
-
 type credentialRevisions struct {
 	Current  string   `yaml:"current"`
 	Previous []string `yaml:"previous"`
+	Revoked  []string `yaml:"revoked"`
+	// Refs gives revisions a secret reference of their own.
+	Refs map[string]string `yaml:"refs"`
+}
+
+func (c credentialRevisions) policy() host.Credentials {
+	return host.Credentials{Current: c.Current, Previous: c.Previous, Revoked: c.Revoked, Refs: c.Refs}
 }
 
 type connectorConfig struct {
-	Args []string          `yaml:"args"`
-	Env  map[string]string `yaml:"env"`
-	// SecretEnv gives the connector credentials: variable to reference. The
-	// reference "default" is the instance's own, secret_provider_ref.
+	Args []string          `yaml:"args"` // of the program
+	Env  map[string]string `yaml:"env"`  // of the program
+	// SecretEnv gives an MCP server credentials: variable to reference. The reference
+	// "default" is that of the current credential revision.
 	SecretEnv map[string]string `yaml:"secret_env"`
 	// Interpreters says where the interpreters are that releases name.
 	Interpreters map[string]string `yaml:"interpreters"`
+	// Account holds settings of the account, none of them secret.
+	Account map[string]string `yaml:"account"`
+	// AllowRanges are address ranges, beyond public ones, in which the product of a
+	// connector that speaks over the network may be.
+	AllowRanges []string `yaml:"allow_ranges"`
+	CAFile      string   `yaml:"ca_file"` // certificates of the product, instead of the system's
+}
+
+// retentionConfig says how long ended actions are kept in full.
+type retentionConfig struct {
+	Keep        time.Duration `yaml:"keep"`        // once central confirmed; 0 means 720h
+	Unconfirmed time.Duration `yaml:"unconfirmed"` // otherwise; 0 keeps them for ever
+}
+
+func (r retentionConfig) policy() journal.Retention {
+	return journal.Retention{Keep: r.Keep, Unconfirmed: r.Unconfirmed}
 }
 
 const codeConfig = "aiphost.config"
@@ -101,7 +125,8 @@ func (c *config) resolve(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	for _, p := range []*string{&c.StateDir, &c.IdentityKey, &c.Release, &c.Gateways, &c.Operators, &c.TLS.Cert, &c.TLS.Key} {
+	paths := []*string{&c.StateDir, &c.IdentityKey, &c.Release, &c.Gateways, &c.Operators, &c.TLS.Cert, &c.TLS.Key, &c.Connector.CAFile}
+	for _, p := range append(paths, c.Secrets.paths()...) {
 		below(p)
 	}
 	for ref, p := range c.Secrets.File {
@@ -120,10 +145,24 @@ func (c *config) check() error {
 		{"identity_key", c.IdentityKey != ""}, {"release", c.Release != ""}, {"lifecycle.url", c.Lifecycle.URL != ""},
 		{"lifecycle.did", !c.Lifecycle.DID.IsZero()}, {"gateways", c.Gateways != ""},
 		{"capacity (1 or more)", c.Capacity > 0}, {"tls (cert and key, or neither)", (c.TLS.Cert == "") == (c.TLS.Key == "")},
+		{"retention of a day or more", (c.Retention.Keep == 0 || c.Retention.Keep >= minRetention) && (c.Retention.Unconfirmed == 0 || c.Retention.Unconfirmed >= minRetention)},
+		{"decision_max_age of an hour or more", c.DecisionMaxAge == 0 || c.DecisionMaxAge >= time.Hour},
 	} {
 		if !need.is {
 			return fleet.Invalidf(codeConfig, "the configuration lacks %s", need.name)
 		}
 	}
-	return nil
+	if err := c.CredentialRevisions.policy().Validate(); err != nil {
+		return err
+	}
+	return c.Secrets.check()
+}
+
+// minRetention keeps a typing mistake from destroying what a dispute would need.
+const minRetention = 24 * time.Hour
+
+// fixed is the part of a configuration that only a restart changes.
+func (c config) fixed() config {
+	c.Secrets, c.CredentialRevisions, c.Connector.SecretEnv = secretsConfig{}, credentialRevisions{}, nil
+	return c
 }

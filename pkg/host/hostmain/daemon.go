@@ -1,4 +1,4 @@
-package main
+package hostmain
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/aipfleet/aipfleet/pkg/connector/mcp"
 	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/host"
@@ -23,16 +23,17 @@ import (
 
 // daemon is one run of the host.
 type daemon struct {
-	cfg          config
-	env          func(string) (string, bool)
-	std          streams
-	drainTimeout time.Duration
-	now          func() time.Time
+	options Options
+	cfg     config // Secrets, CredentialRevisions and Connector.SecretEnv under mu
+	env     func(string) (string, bool)
+	now     func() time.Time
+	secrets switched
 
+	mu      sync.Mutex
 	log     *slog.Logger
 	parts   parts
 	journal *journal.Journal
-	adapter *mcp.Adapter
+	life    life // of the connector
 	lease   *lifecycle.Client
 	host    *host.Host
 	server  *http.Server
@@ -41,7 +42,7 @@ type daemon struct {
 // run serves until ctx ends, then drains and leaves. An error is a refusal to
 // start, or why the process had to stop.
 func (d *daemon) run(ctx context.Context) (err error) {
-	d.log = slog.New(slog.NewJSONHandler(d.std.err, nil)).With("replica", d.cfg.Replica.String())
+	d.log = slog.New(slog.NewJSONHandler(d.options.Err, nil)).With("replica", d.cfg.Replica.String())
 	if err := os.MkdirAll(d.cfg.StateDir, 0o700); err != nil {
 		return fleet.Errorf(fleet.Unavailable, codeConfig, "the state directory cannot be made").Caused(err)
 	}
@@ -56,7 +57,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if err := d.build(); err != nil {
 		return err
 	}
-	defer d.adapter.Close()
+	defer d.life.Close()
 	defer d.host.Close()
 	listener, err := net.Listen("tcp", d.cfg.Listen)
 	if err != nil {
@@ -78,6 +79,8 @@ func (d *daemon) serve(ctx context.Context, listener net.Listener) error {
 		}
 		return nil
 	})
+	tasks.Go(func() error { d.heedReload(beating); return nil })
+	tasks.Go(func() error { d.prune(beating); return nil })
 	starting, stopStarting := context.WithCancel(ctx)
 	tasks.Go(func() error { d.start(starting, &tasks, beating, listener.Addr().String()); return nil })
 	var err error
@@ -110,9 +113,9 @@ const connectorPatience = 15 * time.Second
 func (d *daemon) start(ctx context.Context, tasks *errgroup.Group, beating context.Context, listen string) {
 	admitted, err := d.journal.Admitted()
 	if err == nil && admitted == d.parts.release.ArtifactDigest() {
-		d.adapter.Start()
+		d.life.Start()
 		patience, done := context.WithTimeout(ctx, connectorPatience)
-		if err := d.adapter.AwaitHealthy(patience); err != nil {
+		if err := d.life.AwaitHealthy(patience); err != nil {
 			d.log.Error("connector not up", "error", err.Error())
 		}
 		done()
@@ -128,8 +131,8 @@ func (d *daemon) start(ctx context.Context, tasks *errgroup.Group, beating conte
 		d.log.Error("admission not remembered", "error", err.Error())
 		return
 	}
-	d.adapter.Start()
-	if err := d.adapter.AwaitHealthy(ctx); err != nil {
+	d.life.Start()
+	if err := d.life.AwaitHealthy(ctx); err != nil {
 		return
 	}
 	d.announce(listen)
@@ -144,7 +147,7 @@ func (d *daemon) start(ctx context.Context, tasks *errgroup.Group, beating conte
 
 // announce prints the one line that says that the host serves.
 func (d *daemon) announce(listen string) {
-	_ = json.NewEncoder(d.std.out).Encode(map[string]any{
+	_ = json.NewEncoder(d.options.Out).Encode(map[string]any{
 		"ready": true, "listen": listen, "did": d.parts.signer.DID().String(),
 	})
 }
@@ -161,7 +164,7 @@ func (d *daemon) drain(ctx context.Context) {
 	if err := d.lease.Drain(telling, "the process was asked to end"); err != nil {
 		d.log.Warn("drain not told", "error", err.Error())
 	}
-	waiting, done := context.WithTimeout(ctx, d.drainTimeout)
+	waiting, done := context.WithTimeout(ctx, d.options.DrainTimeout)
 	defer done()
 	if err := d.host.Idle(waiting); err != nil {
 		d.log.Warn("not everything ended in time", "error", err.Error())
