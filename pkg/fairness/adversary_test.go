@@ -60,11 +60,10 @@ type crowd struct {
 	scheduler *fairness.Scheduler
 	all       sync.WaitGroup
 
-	mu       sync.Mutex
-	waits    []time.Duration // of the victim
-	refused  int             // of the adversary
-	inFlight int
-	peak     fairness.Load
+	mu      sync.Mutex
+	waits   []time.Duration // of the victim
+	refused int             // of the adversary
+	peak    fairness.Load
 }
 
 // call is one request from its submission to its end.
