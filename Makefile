@@ -37,7 +37,7 @@ demo: setup build ## run a whole private fleet through its paces; summary in .ru
 
 .PHONY: test
 test: setup ## run every test, as CI does
-	go test -timeout 10m ./...
+	go test -timeout 20m ./...
 
 .PHONY: race
 race: setup ## run every test under the race detector (needs a C compiler)
@@ -73,7 +73,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: setup ## measure: BENCH=registry [QUICK=1] [OUT=FILE], or BENCH=go [BENCHCOUNT=5] for every Go benchmark
+bench: setup ## measure: BENCH=registry or dispatch [QUICK=1] [OUT=FILE], or BENCH=go [BENCHCOUNT=5] for every Go benchmark
 ifeq ($(BENCH),go)
 	@scripts/bench.sh go $(BENCHCOUNT)
 else

@@ -3,6 +3,8 @@
 # Usage: scripts/bench.sh registry [flags]   the registry against the cost of a commit; see
 #          docs/benchmarks.md. QUICK=1 takes less than three minutes, OUT=FILE writes JSON,
 #          other flags go to the harness (-cases, -clients, -variants, -profile, -dir).
+#        scripts/bench.sh dispatch [flags]   a call through aipd, host and connector against the
+#          connector called directly. QUICK=1 takes about a minute, OUT=FILE writes JSON.
 #        scripts/bench.sh go [COUNT]         every Go benchmark, COUNT (5) times each
 # Reading: compare only lines of one run. The figures of a machine that does other
 #   work at the same time say little; the load is printed before and after.
@@ -22,6 +24,19 @@ registry() {
 	esac
 	[ -z "${OUT:-}" ] || set -- -out "$OUT" "$@"
 	exec bin/registry-bench "$@"
+}
+
+dispatch() {
+	mkdir -p bin
+	go build -trimpath -o bin/ ./cmd/aipctl ./cmd/aipd ./cmd/aiphost
+	go build -trimpath -o bin/ticketdesk ./examples/ticketdesk/server
+	go build -trimpath -o bin/dispatch-bench ./scripts/latency
+	case ${QUICK:-} in
+	'' | 0) ;;
+	*) set -- -quick "$@" ;;
+	esac
+	[ -z "${OUT:-}" ] || set -- -out "$OUT" "$@"
+	exec bin/dispatch-bench -bin bin "$@"
 }
 
 load() { if [ -r /proc/loadavg ]; then cut -d' ' -f1-3 /proc/loadavg; else uptime; fi; }
@@ -48,9 +63,10 @@ kind=${1:-}
 [ $# -eq 0 ] || shift
 case $kind in
 registry) registry "$@" ;;
+dispatch) dispatch "$@" ;;
 go) go_benchmarks "$@" ;;
 *)
-	printf 'error[bench.kind]: "%s" is not registry or go\nnext: make bench BENCH=registry, or make bench BENCH=go\n' "$kind" >&2
+	printf 'error[bench.kind]: "%s" is not registry, dispatch or go\nnext: make bench BENCH=registry, or BENCH=dispatch, or BENCH=go\n' "$kind" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,103 @@
+// Command latency answers: what does the way from aipd over a host to its connector add
+// to calling the connector directly?
+//
+// It makes a private fleet of real processes with every durability on, and one
+// connector of the same program beside it. Clients call one and the other in turn, in
+// interleaved rounds: the connector called directly is the floor. A call is one ticket,
+// which the desk makes durable before it answers. Failures are counted.
+//
+//	latency -bin bin -dir DIR [-quick] [-out FILE]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "error[bench.dispatch]: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// plan says how long everything takes.
+type plan struct {
+	clients []int
+	rounds  int
+	window  time.Duration
+	warmUp  time.Duration
+}
+
+func planOf(quick bool) plan {
+	if quick {
+		return plan{[]int{1, 32, 256}, 2, 3 * time.Second, time.Second}
+	}
+	return plan{[]int{1, 32, 256}, 7, 6 * time.Second, 2 * time.Second}
+}
+
+func run(args []string) (err error) {
+	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
+	bin := flags.String("bin", "bin", "directory of the programs")
+	dir := flags.String("dir", "", "directory for the fleet; a temporary one when absent")
+	quick := flags.Bool("quick", false, "short rounds")
+	out := flags.String("out", "", "file for the result as JSON")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	programs, err := filepath.Abs(*bin)
+	if err != nil {
+		return err
+	}
+	place, remove, err := directory(*dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	s, err := setUp(ctx, place, programs)
+	if s != nil {
+		defer func() { err = errors.Join(err, s.tearDown()) }()
+	}
+	if err != nil {
+		return err
+	}
+	result := report{Machine: describe(*quick)}
+	began := time.Now()
+	if result.Results, err = measure(ctx, s, planOf(*quick)); err != nil {
+		return err
+	}
+	result.Machine.Seconds, result.Machine.LoadAfter = time.Since(began).Seconds(), load()
+	result.print()
+	if *out == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*out, append(data, '\n'), 0o644)
+}
+
+// directory makes the place of the fleet, and says how it goes away.
+func directory(dir string) (string, func() error, error) {
+	if dir != "" {
+		abs, err := filepath.Abs(dir)
+		return abs, func() error { return nil }, err
+	}
+	made, err := os.MkdirTemp("", "aipfleet-latency-")
+	if err != nil {
+		return "", nil, err
+	}
+	// The database server may run as another account.
+	return made, func() error { return os.RemoveAll(made) }, os.Chmod(made, 0o755)
+}
