@@ -65,7 +65,7 @@ func functionCalls(t *testing.T, d *database) map[string]string {
 	t.Helper()
 	rows, err := d.admin.Query(t.Context(), `SELECT p.proname::text,
 			COALESCE((SELECT array_agg(format_type(a.type, NULL) ORDER BY a.n) FROM unnest(p.proargtypes) WITH ORDINALITY a (type, n)), '{}')
-		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'aip'`)
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'aip' AND p.prorettype <> 'trigger'::regtype`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,35 @@ func functionCalls(t *testing.T, d *database) map[string]string {
 		t.Fatal(err)
 	}
 	return calls
+}
+
+// TestMatrix_G20_NobodyMayAttachATriggerFunction: a trigger function cannot be called, and
+// the privilege to execute it is the privilege to attach it to a table.
+func TestMatrix_G20_NobodyMayAttachATriggerFunction(t *testing.T) {
+	t.Parallel()
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	rows, err := d.admin.Query(t.Context(), `SELECT p.proname::text, r.rolname::text, has_function_privilege(r.oid, p.oid, 'EXECUTE')
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		CROSS JOIN pg_roles r
+		WHERE n.nspname = 'aip' AND p.prorettype = 'trigger'::regtype
+		  AND r.rolname IN ('aip_control', 'aip_data', 'aip_lifecycle', 'aip_readonly')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	var function, role string
+	var may bool
+	if _, err := pgx.ForEachRow(rows, []any{&function, &role, &may}, func() error {
+		if seen++; may {
+			t.Errorf("%s may attach %s to a table", role, function)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if seen == 0 {
+		t.Fatal("there is no trigger function: nothing was checked")
+	}
 }
 
 // TestMatrix_G20_NobodyMakesOrAltersObjects: no login role of a daemon can make a table,
