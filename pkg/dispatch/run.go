@@ -22,7 +22,8 @@ const (
 func (e *Engine) run(ctx context.Context, j *job) {
 	defer e.flights.remove(j)
 	r, ok := e.await(ctx, j)
-	if !ok {
+	if !ok { // a permit may have been granted just before it was no longer wanted
+		giveBack(j.ticket)
 		return
 	}
 	began := e.Now()

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,12 +106,32 @@ func withRig(run func() int) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
+	defer onInterrupt(dir)()
 	code = run()
 	keep = code != 0 && os.Getenv("CRASH_KEEP") != ""
 	if keep {
 		fmt.Println("kept:", dir)
 	}
 	return code, nil
+}
+
+// onInterrupt takes the fleet down when the run is broken off: its processes would
+// outlive it. The returned function ends the watch.
+func onInterrupt(dir string) (end func()) {
+	signals, over := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-over:
+		case <-signals:
+			stopping, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			err := errors.Join(rig.Down(stopping), os.RemoveAll(dir))
+			fmt.Fprintln(os.Stderr, "crash: broken off", err)
+			os.Exit(130)
+		}
+	}()
+	return func() { signal.Stop(signals); close(over) }
 }
 
 // build makes the programs with the seams that tests need.
