@@ -245,14 +245,16 @@ func withProgress(r localfleet.Result) localfleet.Result {
 // whileDraining shows that the drain waits and that new work goes elsewhere.
 func (s *show) whileDraining(ctx context.Context, tenant, replica string, id fleet.ActionID) (bool, error) {
 	var blockers []string
-	err := until(ctx, patience, "the drain was not observed", func(ctx context.Context) (bool, error) {
+	// Attempts that the kills of the step before left to be settled may stand beside it for
+	// a few seconds.
+	err := until(ctx, patience, "the drain was not seen to wait for one action alone", func(ctx context.Context) (bool, error) {
 		r, err := s.fleet.Aipctl(ctx, "drain", "replica", replica, "--dry-run", "-o", "json")
 		if err != nil {
 			return false, err
 		}
 		intent, names, err := blockersOf(r.Stdout)
 		blockers = names
-		return intent == string(fleet.IntentDrain), err
+		return intent == string(fleet.IntentDrain) && len(blockers) == 1, err
 	})
 	if err != nil {
 		return false, err
