@@ -18,6 +18,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/gateway"
 	"github.com/aipfleet/aipfleet/pkg/lifecycle"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
@@ -145,24 +146,34 @@ func Run(ctx context.Context, cfg Config, env func(string) (string, bool), std S
 	}
 	ready := map[string]any{"ready": true, "listen": listener.Addr().String(), "did": signer.DID().String()}
 	_ = json.NewEncoder(std.Out).Encode(ready)
-	return serve(ctx, newServer(control, log), listener, cfg)
+	return serve(ctx, newServer(control, gateway.NewReadiness(time.Now, gateway.Check{Name: "registry", Run: store.Reach}), log), listener, cfg)
 }
 
-// newServer adds liveness to the control endpoint. The registry was proved usable at
-// the start, and a beat that cannot reach it says so itself.
-func newServer(control *lifecycle.Server, log *slog.Logger) *http.Server {
+// newServer adds liveness and readiness to the control endpoint: whether the process
+// serves, and whether its database answers.
+func newServer(control *lifecycle.Server, ready *gateway.Readiness, log *slog.Logger) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/", control.Handler())
-	for _, path := range []string{"GET /health", "GET /ready"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"status":"ok"}`+"\n")
-		})
-	}
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
+		state, status := ready.Now(r.Context()), http.StatusOK
+		if !state.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, state)
+	})
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, doc any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(doc)
 }
 
 // closePatience bounds the wait for requests under way.

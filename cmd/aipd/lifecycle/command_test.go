@@ -109,6 +109,61 @@ func TestRun_G22_AnswersSignedOverPostgreSQL(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusForbidden || !bytes.Contains(opened.Body(), []byte("lease.peer")) {
 		t.Errorf("%d %v %s", resp.StatusCode, err, answer)
 	}
+	wantReady(t, ready.Listen, http.StatusOK)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("a graceful stop: %v", err)
+	}
+}
+
+func wantReady(t *testing.T, listen string, status int) {
+	t.Helper()
+	resp := must(http.Get("http://" + listen + "/ready"))
+	defer func() { _ = resp.Body.Close() }()
+	if body := must(io.ReadAll(resp.Body)); resp.StatusCode != status {
+		t.Errorf("/ready: %d, want %d: %s", resp.StatusCode, status, body)
+	}
+}
+
+// TestRun_G40_ReadyAsksTheDatabaseAgain: when the database is gone, the process serves
+// on and says that it is not ready, and ready again when it is back.
+func TestRun_G40_ReadyAsksTheDatabaseAgain(t *testing.T) {
+	cfg, db := config(t), migrated(t)
+	cluster := pgclustertest.Shared(t)
+	gate := newGate(t, cluster.DSN(postgres.RoleLifecycle, password, db))
+	cfg.DatabaseURL = gate.url
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := lifecycle.Run(ctx, cfg, noEnv, lifecycle.Streams{Out: in, Err: io.Discard})
+		_ = in.CloseWithError(fmt.Errorf("ended: %w", err))
+		ended <- err
+	}()
+	var ready struct{ Listen string }
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &ready) != nil {
+		t.Fatalf("%s %v", line, err)
+	}
+	becomes := func(status int) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			resp := must(http.Get("http://" + ready.Listen + "/ready"))
+			body := must(io.ReadAll(resp.Body))
+			_ = resp.Body.Close()
+			if resp.StatusCode == status {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("/ready stays %d: %s", resp.StatusCode, body)
+			}
+		}
+	}
+	becomes(http.StatusOK)
+	gate.shut(true)
+	becomes(http.StatusServiceUnavailable)
+	gate.shut(false)
+	becomes(http.StatusOK)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("a graceful stop: %v", err)

@@ -110,6 +110,19 @@ func (r *Registry) DataPool() *pgxpool.Pool {
 	return r.data.db
 }
 
+// Reach asks the database whether it is there, once under each role.
+func (r *Registry) Reach(ctx context.Context) error {
+	for _, p := range []*pool{r.control, r.data, r.lifecycle, r.read} {
+		if p == nil {
+			continue
+		}
+		if err := p.db.Ping(ctx); err != nil {
+			return fleet.Errorf(fleet.Unavailable, "registry.unavailable", "the registry's database does not answer").Because("as %s", p.role).Caused(err)
+		}
+	}
+	return nil
+}
+
 // Pools reports the use of each pool, by role.
 func (r *Registry) Pools() map[string]PoolUse {
 	use := map[string]PoolUse{}
