@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/aipfleet/aipfleet/pkg/crashpoint"
+	"github.com/aipfleet/aipfleet/pkg/peer"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 )
 
@@ -17,7 +18,7 @@ func (h *Host) Handler() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /ready", h.serveReady)
-	return mux
+	return peer.Strict(mux)
 }
 
 func (h *Host) serveMessage(w http.ResponseWriter, r *http.Request) {

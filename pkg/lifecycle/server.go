@@ -12,6 +12,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/crashpoint"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/peer"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
@@ -64,7 +65,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+protocol.PathControl, s.serve)
-	return mux
+	return peer.Strict(mux)
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/gateway"
 	"github.com/aipfleet/aipfleet/pkg/lifecycle"
+	"github.com/aipfleet/aipfleet/pkg/peer"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
@@ -165,8 +166,9 @@ func newServer(control *lifecycle.Server, ready *gateway.Readiness, log *slog.Lo
 		writeJSON(w, status, state)
 	})
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Handler: peer.Strict(mux), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 

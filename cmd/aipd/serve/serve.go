@@ -172,8 +172,8 @@ func (pl *plane) serve(ctx context.Context, listener net.Listener, p process, id
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	server := &http.Server{
-		Handler: pl.handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: gateway.MaxWait + time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: peer.Strict(pl.handler), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: gateway.MaxWait + time.Minute, MaxHeaderBytes: 64 << 10, DisableGeneralOptionsHandler: true,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // requests that wait answer at once when it ends
 		ErrorLog:    slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 	}

@@ -74,6 +74,7 @@ func tour(t *testing.T, s *small, d daemon) {
 		{"G38_ALostAnswerIsReconciled", func(t *testing.T) { lostAnswer(t, s, c) }},
 		{"G14_CatalogAndReadiness", func(t *testing.T) { catalog(t, c, stranger) }},
 		{"G18_MetricsNameNoTenant", func(t *testing.T) { metrics(t, d) }},
+		{"G40_HostileRequestsAndDocuments", func(t *testing.T) { hostile(t, s, d) }},
 	} {
 		t.Run(step.name, step.run)
 	}

@@ -82,7 +82,8 @@ func (d *daemon) build() error {
 	}
 	d.server = &http.Server{
 		Handler: d.host.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),
 	}
 	return nil
 }
