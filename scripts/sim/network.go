@@ -298,7 +298,7 @@ func said(body []byte) string {
 
 func request(ctx context.Context, p parcel) *http.Request {
 	r := &http.Request{
-		Method: http.MethodPost, URL: &url.URL{Path: p.path}, Host: "host", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: http.MethodPost, URL: &url.URL{Path: p.path}, RequestURI: p.path, Host: "host", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(p.body)), ContentLength: int64(len(p.body)),
 	}
 	return r.WithContext(ctx)
