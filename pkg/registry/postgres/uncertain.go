@@ -32,12 +32,15 @@ func reconciliationOf(document []byte) (fleet.Reconciliation, error) {
 	return u, nil
 }
 
-const dueSQL = `UPDATE aip.reconciliation u SET next_probe_at = aip.clock() + $2::bigint * interval '1 microsecond'
-	FROM (SELECT action_id, fence FROM aip.reconciliation
+// dueSQL claims in a materialised step: as a subquery the planner may put it on the inner
+// side of a loop, and run it, with its limit, once more for each record.
+const dueSQL = `WITH d AS MATERIALIZED (
+		SELECT action_id, fence FROM aip.reconciliation
 		WHERE state = 'open' AND next_probe_at <= aip.clock()
 		ORDER BY next_probe_at, action_id, fence LIMIT $1::integer
-		FOR NO KEY UPDATE SKIP LOCKED) d
-	WHERE u.action_id = d.action_id AND u.fence = d.fence
+		FOR NO KEY UPDATE SKIP LOCKED)
+	UPDATE aip.reconciliation u SET next_probe_at = aip.clock() + $2::bigint * interval '1 microsecond'
+	FROM d WHERE u.action_id = d.action_id AND u.fence = d.fence
 	RETURNING ` + reconciliationDocument
 
 // Due implements registry.Uncertain.
