@@ -41,7 +41,8 @@ var layers = []struct {
 	{"6 dashboard", []string{"tui"}, true},
 	{"7 programs", []string{"cmd/...", "examples/...", "scripts/..."}, true},
 	{"test suites", []string{
-		"pkg/registry/registrytest", "pkg/peer/hostiletest", "pkg/action/actiontest", "pkg/pgcluster/pgclustertest",
+		"pkg/registry/registrytest", "pkg/peer/hostiletest", "pkg/envelope/mutationtest", "pkg/action/actiontest",
+		"pkg/pgcluster/pgclustertest",
 	}, false},
 }
 

@@ -253,11 +253,16 @@ func (w *wire) Post(ctx context.Context, e peer.Endpoint, path string, body []by
 func (w *wire) set(change func(*wire)) { w.mu.Lock(); defer w.mu.Unlock(); change(w) }
 
 func (r *rig) client(w *wire, e *epochs, journal fleet.JournalID, report func() lifecycle.Report) *lifecycle.Client {
+	return r.clientBy(w, w, e, journal, report)
+}
+
+// clientBy is a client whose messages go by a sender that is over, or is, a wire.
+func (r *rig) clientBy(by lifecycle.Sender, w *wire, e *epochs, journal fleet.JournalID, report func() lifecycle.Report) *lifecycle.Client {
 	w.inner = peer.NewClient(peer.Config{Addresses: peer.LoopbackPolicy()})
 	r.t.Cleanup(w.inner.Close)
 	return lifecycle.NewClient(lifecycle.ClientConfig{
 		Register: r.registration(journal, 0), Signer: r.host, Server: must(peer.ParseEndpoint(r.http.URL)), Peer: r.service.DID(),
-		Sender: w, Epochs: e, Now: time.Now, Report: func(context.Context) lifecycle.Report { return report() },
+		Sender: by, Epochs: e, Now: time.Now, Report: func(context.Context) lifecycle.Report { return report() },
 	})
 }
 
