@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func parts(t testing.TB, message []byte) []Change {
 	var out []Change
 	visit(nil, tree, func(at path, v any) {
 		for _, to := range replacements(v) {
-			if same(v, to) {
+			if reflect.DeepEqual(v, to) {
 				continue
 			}
 			out = append(out, func() Mutant {
@@ -85,7 +86,7 @@ func Grafts(t testing.TB, message, other []byte) []Mutant {
 	var out []Mutant
 	visit(nil, tree, func(at path, v any) {
 		to, found := lookup(donor, at)
-		if len(at) == 0 || !found || same(v, to) {
+		if len(at) == 0 || !found || reflect.DeepEqual(v, to) {
 			return
 		}
 		out = append(out, Mutant{fmt.Sprintf("%s of another message", at), render(t, replace(tree, at, to))})
@@ -193,7 +194,7 @@ func replacements(v any) []any {
 		if len(x) > 0 {
 			out = append(out, x[:len(x)-1])
 		}
-		if len(x) > 1 && !same(x[0], x[1]) {
+		if len(x) > 1 && !reflect.DeepEqual(x[0], x[1]) {
 			out = append(out, append([]any{x[1], x[0]}, x[2:]...))
 		}
 	case map[string]any:
@@ -213,7 +214,7 @@ func objects(x map[string]any) []any {
 			with(func(m map[string]any) { delete(m, name); m[name+"_"] = x[name] }),
 			with(func(m map[string]any) { delete(m, name); m[strings.ToUpper(name)] = x[name] }),
 		)
-		if other := names[(i+1)%len(names)]; !same(x[name], x[other]) {
+		if other := names[(i+1)%len(names)]; !reflect.DeepEqual(x[name], x[other]) {
 			out = append(out, with(func(m map[string]any) { m[name], m[other] = x[other], x[name] }))
 		}
 	}
@@ -293,10 +294,4 @@ func render(t testing.TB, v any) []byte {
 		t.Fatal(err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-func same(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
