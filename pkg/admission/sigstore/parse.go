@@ -2,6 +2,7 @@ package sigstore
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"strings"
 
@@ -30,7 +31,8 @@ var _ admission.Bundles = Verifier{}
 // Parse implements admission.Bundles. The document passes the strict JSON gate
 // before protobuf sees it: protobuf alone would take other spellings of a name.
 func (Verifier) Parse(document []byte) (admission.Bundle, error) {
-	if _, err := envelope.ParseStrict(document, envelope.Limits{MaxBytes: 8 << 20, MaxDepth: 32}); err != nil {
+	tree, err := envelope.ParseStrict(document, envelope.Limits{MaxBytes: 8 << 20, MaxDepth: 32})
+	if err != nil {
 		return admission.Bundle{}, refuse("bundle_malformed", "the bundle is not one strict JSON document").Because("%v", err)
 	}
 	b := &bundlepb.Bundle{}
@@ -54,12 +56,41 @@ func (Verifier) Parse(document []byte) (admission.Bundle, error) {
 	if err := content(b, &out); err != nil {
 		return admission.Bundle{}, err
 	}
+	if err := oneSpelling(tree, out); err != nil {
+		return admission.Bundle{}, err
+	}
 	parsed, err := bundle.NewBundle(b)
 	if err != nil {
 		return admission.Bundle{}, refuse("bundle_malformed", "the bundle does not hold what its version asks for")
 	}
 	out.Opaque = parsed
 	return out, nil
+}
+
+// oneSpelling refuses payloads and signatures in another base64 than the padded one of
+// the standard alphabet: protobuf reads several texts as the same bytes, and each would
+// be another document of the same signature.
+func oneSpelling(tree envelope.Value, b admission.Bundle) error {
+	texts := map[string][]byte{}
+	if s := b.Statement; s != nil {
+		payload, _ := tree.Get("dsseEnvelope", "payload")
+		signatures, _ := tree.Get("dsseEnvelope", "signatures")
+		texts[payload.Text()] = s.Payload
+		for _, item := range signatures.Items() {
+			signature, _ := item.Get("sig")
+			texts[signature.Text()] = s.Signature
+		}
+	}
+	if m := b.Message; m != nil {
+		signature, _ := tree.Get("messageSignature", "signature")
+		texts[signature.Text()] = m.Signature
+	}
+	for text, bytes := range texts {
+		if base64.StdEncoding.EncodeToString(bytes) != text {
+			return refuse("bundle_malformed", "the bundle's payload or signature is not padded base64 of the standard alphabet")
+		}
+	}
+	return nil
 }
 
 func knownMediaType(s string) bool {
