@@ -26,8 +26,32 @@ var files embed.FS
 type File struct {
 	Name    string // base name: "00001_registry.sql"
 	Version int64  // of a migration; 0 for a function
+	Serves  int64  // of a migration; 0 for a function
 	Text    string
 	SHA256  string // hex
+}
+
+// servesPrefix begins the line in which a migration declares the oldest program that works
+// on the schema as it is after it: "-- Serves: 60" for those whose newest migration is 60.
+// A migration without one serves only programs that carry it. The newest one speaks for
+// the whole schema, its functions and its grants. It may declare an older program only when
+// everything that the older one calls, reads and writes is still there: a column of a table
+// whose rows travel whole (route, attempt) is not such an addition.
+const servesPrefix = "-- Serves: "
+
+// serves reads the declaration of a migration.
+func serves(version int64, text string) int64 {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "--") || strings.HasPrefix(line, "-- +goose") {
+			break // the header is over
+		}
+		if number, found := strings.CutPrefix(line, servesPrefix); found {
+			if oldest, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64); err == nil && oldest > 0 {
+				return min(oldest, version)
+			}
+		}
+	}
+	return version
 }
 
 // MigrationFS is the folder of versioned migrations, for goose.
@@ -77,7 +101,9 @@ func list(dir string) ([]File, error) {
 		sum := sha256.Sum256([]byte(body))
 		number, _, _ := strings.Cut(e.Name(), "_")
 		version, _ := strconv.ParseInt(number, 10, 64) // a function has no number
-		all = append(all, File{Name: e.Name(), Version: version, Text: body, SHA256: hex.EncodeToString(sum[:])})
+		all = append(all, File{
+			Name: e.Name(), Version: version, Serves: serves(version, body), Text: body, SHA256: hex.EncodeToString(sum[:]),
+		})
 	}
 	return all, nil
 }

@@ -22,8 +22,8 @@ const (
 
 // CheckSchema refuses a database on which a process must not run: logged in as
 // another role than the wanted one, or as one that could do more (a superuser, the
-// owner); not migrated, or newer than this binary; privileges that differ from the
-// matrix (G20). Every refusal says what to do.
+// owner); not migrated, or newer than this binary and not declared to serve it;
+// privileges that differ from the matrix (G20). Every refusal says what to do.
 func CheckSchema(ctx context.Context, db Querier, role string) error {
 	if err := checkRole(ctx, db, role); err != nil {
 		return err
@@ -35,11 +35,7 @@ func CheckSchema(ctx context.Context, db Querier, role string) error {
 	if err := report.Usable(); err != nil {
 		return err
 	}
-	live, err := ReadMatrix(ctx, db)
-	if err != nil {
-		return err
-	}
-	problems, err := MatrixDifference(live, role)
+	problems, err := privilegeProblems(ctx, db, report, role)
 	if err != nil {
 		return err
 	}
@@ -90,6 +86,33 @@ func ReadMatrix(ctx context.Context, db Querier) ([]string, error) {
 	return lines, nil
 }
 
+// privilegeProblems compares the live privileges of a role with the matrix: with this
+// binary's own, or on a newer schema with the one that was recorded when it was applied,
+// which must then also hold all that this binary has.
+func privilegeProblems(ctx context.Context, db Querier, report SchemaReport, role string) ([]string, error) {
+	live, err := ReadMatrix(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if !report.Newer() {
+		return MatrixDifference(live, role)
+	}
+	own, err := schema.Matrix()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Query(ctx, `SELECT line FROM aip.schema_privilege ORDER BY line COLLATE "C"`)
+	if err != nil {
+		return nil, refused("registry.privileges", "the recorded privileges could not be read", err)
+	}
+	recorded, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, refused("registry.privileges", "the recorded privileges could not be read", err)
+	}
+	problems := missing(cells(own), cells(live), role, "lacks")
+	return append(problems, difference(live, recorded, role)...), nil
+}
+
 // MatrixDifference compares a live matrix with the embedded one, for one role and
 // PUBLIC, or for all when role is "".
 func MatrixDifference(live []string, role string) ([]string, error) {
@@ -97,19 +120,43 @@ func MatrixDifference(live []string, role string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var problems []string
-	compare := func(lines, other []string, what string) {
-		for _, line := range lines {
-			who, privilege, _ := strings.Cut(line, " ")
-			if role != "" && who != role && who != "PUBLIC" {
-				continue
-			}
-			if _, found := slices.BinarySearch(other, line); !found {
-				problems = append(problems, fmt.Sprintf("%s %s: %s", who, what, privilege))
-			}
+	return difference(live, wanted, role), nil
+}
+
+func difference(live, wanted []string, role string) []string {
+	return append(missing(wanted, live, role, "lacks"), missing(live, wanted, role, "has more")...)
+}
+
+// missing names the lines of a role that another matrix, sorted, does not have.
+func missing(lines, other []string, role, what string) (problems []string) {
+	for _, line := range lines {
+		who, privilege, _ := strings.Cut(line, " ")
+		if role != "" && who != role && who != "PUBLIC" {
+			continue
+		}
+		if _, found := slices.BinarySearch(other, line); !found {
+			problems = append(problems, fmt.Sprintf("%s %s: %s", who, what, privilege))
 		}
 	}
-	compare(wanted, live, "lacks")
-	compare(live, wanted, "has more")
-	return problems, nil
+	return problems
+}
+
+// cells takes the lines of a matrix apart, so that each says one privilege on one table,
+// column or function: a line of a newer schema may name more of them.
+func cells(lines []string) (all []string) {
+	for _, line := range lines {
+		head, list := line, ""
+		words := strings.Fields(line) // role, kind, name, privilege…
+		switch {
+		case len(words) > 4 && words[1] == "columns":
+			head, list, _ = strings.Cut(strings.TrimSuffix(line, ")"), " (")
+		case len(words) > 3 && (words[1] == "table" || words[1] == "view" || words[1] == "sequence"):
+			head, list = strings.Join(words[:3], " "), strings.Join(words[3:], ", ")
+		}
+		for _, one := range strings.Split(list, ", ") {
+			all = append(all, strings.TrimSpace(head+" "+one))
+		}
+	}
+	slices.Sort(all)
+	return all
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // SchemaMin is the oldest schema version on which this binary works. The newest is
-// the newest migration that it carries.
-const SchemaMin = 30
+// the newest migration that it carries, or any later schema that declares to serve it.
+const SchemaMin = 60
 
 // SchemaMax is the newest schema version on which this binary works.
 func SchemaMax() (int64, error) {
@@ -56,6 +56,7 @@ type SchemaReport struct {
 	Current int64        `json:"current"` // 0: not migrated
 	Min     int64        `json:"min"`     // of this binary
 	Max     int64        `json:"max"`
+	Serves  int64        `json:"serves"` // the oldest Max of a binary that the database's schema serves
 	Files   []SchemaFile `json:"files"`
 }
 
@@ -84,7 +85,7 @@ func ReadSchema(ctx context.Context, db Querier) (SchemaReport, error) {
 		row := SchemaFile{Name: f.Name, Version: f.Version, State: MigrationPending, AppliedAt: have.at}
 		if ok {
 			row.State = MigrationApplied
-			report.Current = max(report.Current, f.Version)
+			report.at(have)
 		}
 		if ok && have.sha256 != f.SHA256 {
 			row.State = MigrationEdited
@@ -93,16 +94,23 @@ func ReadSchema(ctx context.Context, db Querier) (SchemaReport, error) {
 	}
 	for name, have := range applied {
 		report.Files = append(report.Files, SchemaFile{Name: name, Version: have.version, State: MigrationForeign, AppliedAt: have.at})
-		report.Current = max(report.Current, have.version)
+		report.at(have)
 	}
 	slices.SortFunc(report.Files, func(a, b SchemaFile) int { return strings.Compare(a.Name, b.Name) })
 	return report, nil
 }
 
+// at moves the report up to an applied file. Its newest migration speaks for the schema.
+func (r *SchemaReport) at(f appliedFile) {
+	if f.version > r.Current {
+		r.Current, r.Serves = f.version, f.serves
+	}
+}
+
 type appliedFile struct {
-	version int64
-	sha256  string
-	at      time.Time
+	version, serves int64
+	sha256          string
+	at              time.Time
 }
 
 func readApplied(ctx context.Context, db Querier) (map[string]appliedFile, error) {
@@ -115,13 +123,15 @@ func readApplied(ctx context.Context, db Querier) (map[string]appliedFile, error
 	if !found {
 		return applied, nil
 	}
-	rows, err := db.Query(ctx, "SELECT name, version, sha256, applied_at FROM aip.schema_file")
+	// A schema of before the column existed serves its own version only.
+	rows, err := db.Query(ctx, `SELECT name, version, sha256, applied_at, COALESCE(NULLIF((to_jsonb(f) ->> 'serves')::bigint, 0), version)
+		FROM aip.schema_file f`)
 	if err != nil {
 		return nil, refused("registry.schema", "the schema could not be read", err)
 	}
 	var name string
 	var file appliedFile
-	_, err = pgx.ForEachRow(rows, []any{&name, &file.version, &file.sha256, &file.at}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name, &file.version, &file.sha256, &file.at, &file.serves}, func() error {
 		file.at = file.at.UTC()
 		applied[name] = file
 		return nil
@@ -147,17 +157,25 @@ func (r SchemaReport) Applicable() error {
 	return nil
 }
 
-// Usable refuses when a process must not work on the schema.
+// Newer reports whether the database was migrated further than this binary knows.
+func (r SchemaReport) Newer() bool { return r.Current > r.Max }
+
+// Usable refuses when a process must not work on the schema. On a newer schema that
+// declares to serve this binary the functions may be newer, and none may be missing.
 func (r SchemaReport) Usable() error {
 	switch {
 	case r.Current < r.Min:
 		return fleet.Errorf(fleet.Conflict, "registry.not_migrated", "the database has schema version %d, this binary needs %d", r.Current, r.Min).
 			Advise("aipctl registry migrate")
-	case r.Current > r.Max:
-		return newer(r.Current, r.Max)
+	case r.Newer() && r.Serves > r.Max:
+		return newer(r.Current, r.Max).Because("it serves programs from version %d on", r.Serves)
 	}
 	for _, f := range r.Files {
-		if f.Version == 0 && f.State != MigrationApplied || f.State == MigrationEdited {
+		switch {
+		case r.accepts(f):
+		case r.Newer():
+			return newer(r.Current, r.Max).Because("%s in the database is %s", f.Name, f.State)
+		default:
 			return fleet.Errorf(fleet.Conflict, "registry.not_migrated", "%s in the database is not the one of this binary", f.Name).
 				Because("it is %s", f.State).Advise("aipctl registry migrate")
 		}
@@ -165,7 +183,20 @@ func (r SchemaReport) Usable() error {
 	return nil
 }
 
-func newer(current, top int64) error {
+// accepts reports whether one file is as a process needs it.
+func (r SchemaReport) accepts(f SchemaFile) bool {
+	switch f.State {
+	case MigrationApplied:
+		return true
+	case MigrationForeign:
+		return r.Newer()
+	case MigrationEdited: // a newer schema has newer functions; what was migrated stays as it was
+		return f.Version == 0 && r.Newer()
+	}
+	return f.Version > r.Current
+}
+
+func newer(current, top int64) *fleet.Error {
 	return fleet.Errorf(fleet.Conflict, "registry.schema_newer", "the database has schema version %d, this binary knows %d", current, top).
 		Advise("use a newer binary")
 }

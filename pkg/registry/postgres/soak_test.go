@@ -14,6 +14,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
 
 // soakFor is how long each size is kept under load. Without it, a few rounds are played.
@@ -33,15 +34,18 @@ func soakFor(t *testing.T) time.Duration {
 // TestSoak_G04_G05_EverythingAtOnce keeps 64 clients on 1, 4, 20 and 100 replicas:
 // first attempts, retries, second settlements, late settlements, beside beats,
 // registrations that supersede epochs, publications and maintenance. There must be no
-// deadlock, nothing refused without reason and nothing left counted. AIP_SOAK=30s
-// (make soak) keeps each size up for that long.
+// deadlock, nothing refused without reason and nothing left counted. Half the clients are
+// of a process that shares transactions, as the daemon does. AIP_SOAK=30s (make soak) keeps
+// each size up for that long.
 func TestSoak_G04_G05_EverythingAtOnce(t *testing.T) {
 	long := soakFor(t)
 	for _, replicas := range []int{1, 4, 20, 100} {
 		t.Run(fmt.Sprintf("%d replicas", replicas), func(t *testing.T) {
 			d := fresh(t, pgx.QueryExecModeCacheStatement)
 			d.build(t, shape{tenants: 2, replicas: replicas, capacity: 64})
-			l := &soaking{database: d, replicas: replicas, until: time.Now().Add(long), rounds: 5}
+			config := dataConfig(t, d)
+			config.Coalesce = postgres.DefaultCoalesce()
+			l := &soaking{database: d, shared: d.open(t, config), replicas: replicas, until: time.Now().Add(long), rounds: 5}
 			if long > 0 {
 				l.rounds = 1 << 30
 			}
@@ -53,6 +57,7 @@ func TestSoak_G04_G05_EverythingAtOnce(t *testing.T) {
 
 type soaking struct {
 	*database
+	shared                       *postgres.Registry
 	replicas, rounds             int
 	until                        time.Time
 	routed, again, refused, late atomic.Int64
@@ -89,9 +94,10 @@ func (l *soaking) run(t *testing.T) {
 // action resolves, settles, and often does both again.
 func (l *soaking) action(t *testing.T, caller, round int) error {
 	req := request(fmt.Sprintf("s%dr%d", caller, round), caller%2)
+	via := []*postgres.Registry{l.data, l.shared}[caller/2%2]
 	var old fleet.Assignment
 	for try := range 1 + rand.IntN(3) {
-		a, err := l.data.Resolve(t.Context(), req)
+		a, err := via.Resolve(t.Context(), req)
 		if fleet.Is(err, fleet.ReplicaUnavailable) || fleet.Is(err, fleet.CapacityExceeded) || fleet.Is(err, fleet.Contended) {
 			l.refused.Add(1)
 			return nil
@@ -102,13 +108,13 @@ func (l *soaking) action(t *testing.T, caller, round int) error {
 		l.routed.Add(1)
 		if try > 0 {
 			l.again.Add(1)
-			if _, err := l.data.Settle(t.Context(), old, fleet.Settlement{Outcome: fleet.OutcomeCompleted}); fleet.Is(err, fleet.FenceLost) {
+			if _, err := via.Settle(t.Context(), old, fleet.Settlement{Outcome: fleet.OutcomeCompleted}); fleet.Is(err, fleet.FenceLost) {
 				l.late.Add(1)
 			}
 		}
 		old = a
 		outcome := []fleet.Outcome{fleet.OutcomeCancelled, fleet.OutcomeUnknown}[rand.IntN(2)]
-		if _, err := l.data.Settle(t.Context(), a, fleet.Settlement{Outcome: outcome}); err != nil {
+		if _, err := via.Settle(t.Context(), a, fleet.Settlement{Outcome: outcome}); err != nil {
 			return err
 		}
 	}
@@ -166,8 +172,14 @@ func (l *soaking) finish(t *testing.T) {
 	t.Helper()
 	t.Logf("%d reservations, %d of them retries, %d refusals, %d late settlements refused, %d publications, %d passes, retries %+v",
 		l.routed.Load(), l.again.Load(), l.refused.Load(), l.late.Load(), l.published.Load(), l.passes.Load(), l.data.Retries())
-	if n := l.data.Retries(); n.Deadlocks != 0 {
-		t.Errorf("retries %+v: there must be no deadlock", n)
+	t.Logf("shared: %+v, retries %+v", l.shared.Shared(), l.shared.Retries())
+	for _, r := range []*postgres.Registry{l.data, l.shared} {
+		if n := r.Retries(); n.Deadlocks != 0 {
+			t.Errorf("retries %+v: there must be no deadlock", n)
+		}
+	}
+	if n := l.shared.Shared(); n.Calls == 0 {
+		t.Errorf("%+v: nothing was shared", n)
 	}
 	if l.again.Load() == 0 || l.late.Load() == 0 || l.published.Load() == 0 {
 		t.Error("the load met no retry, no late settlement or no publication: it tested nothing")

@@ -18,7 +18,7 @@ import (
 // functions, what was applied, presets, the deployment row.
 func settle(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, step := range []func(context.Context, pgx.Tx) error{applyFunctions, recordMigrations, seedQuotas, seedDeployment} {
+		for _, step := range []func(context.Context, pgx.Tx) error{applyFunctions, recordMigrations, recordPrivileges, seedQuotas, seedDeployment} {
 			if err := step(ctx, tx); err != nil {
 				return err
 			}
@@ -64,9 +64,22 @@ func recordMigrations(ctx context.Context, tx pgx.Tx) error {
 }
 
 func record(ctx context.Context, tx pgx.Tx, f schema.File) error {
-	_, err := tx.Exec(ctx, `INSERT INTO aip.schema_file (name, version, sha256) VALUES ($1, $2, $3)
-		ON CONFLICT (name) DO UPDATE SET sha256 = EXCLUDED.sha256, applied_at = clock_timestamp()
-		WHERE schema_file.sha256 <> EXCLUDED.sha256`, f.Name, f.Version, f.SHA256)
+	_, err := tx.Exec(ctx, `INSERT INTO aip.schema_file (name, version, sha256, serves) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (name) DO UPDATE SET sha256 = EXCLUDED.sha256, serves = EXCLUDED.serves, applied_at = clock_timestamp()
+		WHERE schema_file.sha256 <> EXCLUDED.sha256`, f.Name, f.Version, f.SHA256, f.Serves)
+	return err
+}
+
+// recordPrivileges keeps the matrix of this schema for older programs that it serves.
+func recordPrivileges(ctx context.Context, tx pgx.Tx) error {
+	lines, err := schema.Matrix()
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM aip.schema_privilege"); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO aip.schema_privilege (line) SELECT unnest($1::text[])", lines)
 	return err
 }
 
