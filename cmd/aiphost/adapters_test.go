@@ -62,6 +62,26 @@ func (b *bed) call(action protocol.Action) (key, body string) {
 
 func newID() fleet.ActionID { return fleet.NewActionID(time.Now()) }
 
+// TestAdapter_G28_AnImageKeptElsewhereIsNotStarted: the host has no bytes to hold
+// against the admitted digest, and says so before it asks for a lease.
+func TestAdapter_G28_AnImageKeptElsewhereIsNotStarted(t *testing.T) {
+	b := newBedWith(t, func(b *bed) {
+		kit("exec", "act", "program", []byte("x"))(b)
+		text := string(must(os.ReadFile(filepath.Join(b.dir, "release/release.yaml"))))
+		b.write("release/release.yaml", []byte(strings.Replace(text, "path: artifact/program", "digest: sha256:"+strings.Repeat("ab", 32), 1)))
+		if err := os.RemoveAll(filepath.Join(b.dir, "release/artifact")); err != nil {
+			b.t.Fatal(err)
+		}
+	}, nil)
+	p := b.spawn()
+	if code := p.wait(); code == 0 || !strings.Contains(p.logText(), "error[artifact.elsewhere]") {
+		t.Errorf("exit %d\n%s", code, p.logText())
+	}
+	if b.live().LeaseEpoch != 0 {
+		t.Error("it registered")
+	}
+}
+
 func TestAdapterHTTP_G19_ATemplateReachesItsProduct(t *testing.T) {
 	var said atomic.Value
 	product := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -39,7 +39,7 @@ func (p *Package) index(files map[string][]byte) []byte {
 	a := p.artifact
 	list := packageIndex{
 		Format:   indexFormat,
-		Artifact: indexEntry{Path: p.release.Artifact.Path, Size: a.size, Digest: a.digest, SHA512: a.sha512},
+		Artifact: indexEntry{Path: p.release.Artifact.Name(), Size: a.size, Digest: a.digest, SHA512: a.sha512},
 		Files:    []indexEntry{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -122,6 +122,9 @@ func ReadArchive(data []byte, limits Limits) (*Package, []Finding) {
 		return nil, found.list
 	}
 	p.artifact = artifact{spec: p.release.Artifact, digest: index.Artifact.Digest, sha512: index.Artifact.SHA512, size: index.Artifact.Size}
+	if p.release.Artifact.Elsewhere() {
+		p.artifact = imageKeptElsewhere(p.release.Artifact) // an index that says otherwise is not written so
+	}
 	if err := p.seal(); err != nil || !bytes.Equal(p.archive, data) {
 		found.add("package.archive", indexFile, satisfy, "the archive is not written as the fleet writes it, or its index does not list its files")
 		return nil, found.list

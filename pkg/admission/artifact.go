@@ -45,8 +45,12 @@ type Extracted struct {
 
 // ExtractArtifact copies the artifact into dir, which must not exist or be empty,
 // and proves that the bytes it wrote are those of want (G28). On a mismatch it
-// removes what it wrote and refuses: Kind NotAdmitted, code artifact.digest.
+// removes what it wrote and refuses: Kind NotAdmitted, code artifact.digest. An image
+// kept elsewhere has no bytes here: Kind Invalid, code artifact.elsewhere.
 func (p *Package) ExtractArtifact(dir string, want fleet.Digest) (Extracted, error) {
+	if err := p.Inside(); err != nil {
+		return Extracted{}, err
+	}
 	if p.dir == "" {
 		return Extracted{}, fleet.Errorf(fleet.NotFound, "artifact.absent", "the package was read without its artifact")
 	}
@@ -67,6 +71,17 @@ func (p *Package) ExtractArtifact(dir string, want fleet.Digest) (Extracted, err
 		return Extracted{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	return Extracted{Root: dir, Path: filepath.Join(dir, filepath.FromSlash(p.artifact.entry())), Interpreter: p.artifact.spec.Interpreter}, nil
+}
+
+// Inside refuses a release whose artifact is an image kept elsewhere, for those who
+// can only do with bytes that are in the package: Kind Invalid, code artifact.elsewhere.
+func (p *Package) Inside() error {
+	if !p.release.Artifact.Elsewhere() {
+		return nil
+	}
+	return fleet.Errorf(fleet.Invalid, "artifact.elsewhere", "the artifact is an OCI image that is not in the package").
+		Because("it is admitted by its digest, %s, and only bytes that can be held against that are run", p.artifact.digest).
+		Advise("release the program itself, with artifact.path, for hosts that run it")
 }
 
 // entry is the file to run, below the artifact's root.

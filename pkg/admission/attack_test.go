@@ -25,7 +25,7 @@ type attack struct {
 // attacks is the one table.
 func attacks() []attack {
 	return slices.Concat(
-		packageAttacks(), statementAttacks(), signerAttacks(), provenanceAttacks(), sbomAttacks(),
+		packageAttacks(), imageAttacks(), statementAttacks(), signerAttacks(), provenanceAttacks(), sbomAttacks(),
 		vulnerabilityAttacks(), conformanceAttacks(), approvalAttacks(),
 		bundleAttacks(), keylessAttacks(), releaseAttacks(), manifestAttacks(), coverageAttacks(), revocationAttacks(), registryAttacks(),
 	)

@@ -10,7 +10,7 @@ import (
 // Statement writes an in-toto statement (v1), ready to be signed. It is about the
 // package's artifact alone, but for a test result, which is about the manifest too.
 func (p *Package) Statement(predicateType string, predicate json.RawMessage) ([]byte, error) {
-	about := []subject{named256(p.release.Artifact.Path, p.ArtifactDigest())}
+	about := []subject{named256(p.release.Artifact.Name(), p.ArtifactDigest())}
 	if predicateType == PredicateTestResult {
 		about = append(about, named256(ManifestFile, p.ManifestDigest()))
 	}

@@ -9,7 +9,7 @@ import (
 
 // EvaluatorVersion names the rules of this package in the journal. It grows
 // whenever the same input could give another answer.
-const EvaluatorVersion = "2"
+const EvaluatorVersion = "3"
 
 // Evaluator decides about packages. The zero value refuses everything, since it
 // has no cryptography.
@@ -121,8 +121,13 @@ func (e *evaluation) checkDistinct() {
 }
 
 // checkBinding insists that verified evidence names the manifest and release.yaml:
-// the artifact's digest alone would let anybody change what it is said to do.
+// the artifact's digest alone would let anybody change what it is said to do. Nobody
+// here sees the bytes of an image kept elsewhere, so that its provenance has to be known.
 func (e *evaluation) checkBinding() {
+	if e.pkg.release.Artifact.Elsewhere() && !e.bound[ArtifactDir] {
+		e.found.add("artifact.unproven", ReleaseFile+"#artifact.digest", "add provenance about the image, and a rule for it to the trust policy",
+			"no verified provenance is about the image %s", e.pkg.ArtifactDigest())
+	}
 	for _, name := range []string{ManifestFile, ReleaseFile} {
 		if !e.bound[name] {
 			e.found.add(baseName(name)+".unbound", name, "sign with release sign, or let the provenance list "+name+" among its byproducts", "no verified evidence names this file's digest")

@@ -65,6 +65,7 @@ func (e *evaluation) evaluateProvenance(d document) {
 	if !ok {
 		return
 	}
+	e.bound[ArtifactDir] = true // its subject was compared
 	rule := *e.policy.doc.Slots.Provenance
 	e.checkBuilder(d, rule, b)
 	e.checkParameters(d, rule, b)

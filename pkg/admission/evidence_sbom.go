@@ -184,8 +184,10 @@ type cycloneDocument struct {
 }
 
 type cycloneComponent struct {
-	Name   string `json:"name"`
-	Hashes []struct {
+	Type    string `json:"type"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Hashes  []struct {
 		Algorithm string `json:"alg"`
 		Content   string `json:"content"`
 	} `json:"hashes"`
@@ -209,11 +211,7 @@ func (e *evaluation) readCycloneDX(d document) (bill, bool) {
 		return bill{}, false
 	}
 	b := bill{made: doc.Metadata.Timestamp}
-	for _, h := range doc.Metadata.Component.Hashes {
-		if h.Algorithm == "SHA-256" {
-			b.subjects = append(b.subjects, strings.ToLower(h.Content))
-		}
-	}
+	b.subjects = doc.Metadata.Component.sha256()
 	for _, c := range doc.Components {
 		if len(c.Components) > 0 {
 			e.at(&d, "nested_components", "predicate.components", "list components flat", "component %q nests others, which are not evaluated", c.Name)
@@ -221,6 +219,21 @@ func (e *evaluation) readCycloneDX(d document) (bill, bool) {
 		b.components = append(b.components, component{name: c.Name, licence: c.licence()})
 	}
 	return b, true
+}
+
+// sha256 is every digest by which the bill names what it describes. Tools write an
+// image's into its version.
+func (c cycloneComponent) sha256() []string {
+	var all []string
+	for _, h := range c.Hashes {
+		if h.Algorithm == "SHA-256" {
+			all = append(all, strings.ToLower(h.Content))
+		}
+	}
+	if hex, ok := strings.CutPrefix(c.Version, "sha256:"); ok && c.Type == "container" {
+		all = append(all, hex)
+	}
+	return all
 }
 
 // licence joins all stated licences; all of them must be acceptable.

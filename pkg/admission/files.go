@@ -156,6 +156,10 @@ func readBounded(root *os.Root, name string, bound int64) ([]byte, error) {
 // readArtifact collects the artifact's files and recomputes its digest.
 func (p *Package) readArtifact(root *os.Root, files []listed, found *findings) {
 	spec := p.release.Artifact
+	if spec.Elsewhere() {
+		p.readElsewhere(files, found)
+		return
+	}
 	a := artifact{spec: spec}
 	for _, f := range files {
 		if !inArtifact(f.path) {
@@ -184,6 +188,19 @@ func (p *Package) readArtifact(root *os.Root, files []listed, found *findings) {
 	a.digest, a.sha512 = digest, longer
 	p.artifact = a
 }
+
+// readElsewhere takes the image's digest as stated: nothing here can recompute it, so
+// evidence has to be about it (checkBinding).
+func (p *Package) readElsewhere(files []listed, found *findings) {
+	for _, f := range files {
+		if inArtifact(f.path) {
+			found.add("package.unexpected_file", f.path, "remove it, or name it in artifact.path and leave artifact.digest out", "the artifact is an image kept elsewhere")
+		}
+	}
+	p.artifact = imageKeptElsewhere(p.release.Artifact)
+}
+
+func imageKeptElsewhere(spec ArtifactSpec) artifact { return artifact{spec: spec, digest: spec.Digest} }
 
 func (a artifact) checkShape(found *findings) {
 	if len(a.files) == 0 {

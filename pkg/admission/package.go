@@ -78,11 +78,12 @@ func (p *Package) Manifest() fleet.Manifest { return p.manifest }
 func (p *Package) ManifestDigest() fleet.Digest { return p.manifestDigest }
 
 // ArtifactDigest is recomputed over the artifact's bytes: those of the one file,
-// or of the deterministic tar of the directory.
+// or of the deterministic tar of the directory. That of an image kept elsewhere is the
+// one that release.yaml states.
 func (p *Package) ArtifactDigest() fleet.Digest { return p.artifact.digest }
 
-// ArtifactPath is where the artifact lies below the package. Those bytes may change
-// any time: run what ExtractArtifact wrote instead.
+// ArtifactPath is where the artifact lies below the package; "" for an image kept
+// elsewhere. Those bytes may change any time: run what ExtractArtifact wrote instead.
 func (p *Package) ArtifactPath() string { return p.release.Artifact.Path }
 
 // Digest names the whole package, evidence and deployment included: it is the

@@ -152,19 +152,24 @@ func TestRelease_G33_StrictDocument(t *testing.T) {
 		t.Fatalf("the valid release is refused: %v", err)
 	}
 	cases := map[string][2]string{
-		"unknown member":         {"owner: desk-team", "owner: desk-team\nowners: x"},
-		"duplicate member":       {"owner: desk-team", "owner: desk-team\nowner: other"},
-		"other case":             {"owner:", "Owner:"},
-		"alias":                  {"owner: desk-team", "owner: &o desk-team"},
-		"float version":          {`version: "1.0.0"`, "version: 1.5"},
-		"sequence zero":          {"release_sequence: 3", "release_sequence: 0"},
-		"sequence above 2^53":    {"release_sequence: 3", "release_sequence: 9007199254740993"},
-		"other AIP version only": {`["1.0"]`, `["2.0"]`},
-		"path leaves":            {"artifact/desk-mcp", "artifact/../../desk-mcp"},
-		"path absolute":          {"artifact/desk-mcp", "/bin/sh"},
-		"path elsewhere":         {"artifact/desk-mcp", "evidence/desk-mcp"},
-		"interpreter is a path":  {"path: artifact/desk-mcp", "path: artifact/desk-mcp\n  interpreter: /bin/sh"},
-		"second document":        {"owner: desk-team", "owner: desk-team\n---\nowner: x"},
+		"unknown member":          {"owner: desk-team", "owner: desk-team\nowners: x"},
+		"duplicate member":        {"owner: desk-team", "owner: desk-team\nowner: other"},
+		"other case":              {"owner:", "Owner:"},
+		"alias":                   {"owner: desk-team", "owner: &o desk-team"},
+		"float version":           {`version: "1.0.0"`, "version: 1.5"},
+		"sequence zero":           {"release_sequence: 3", "release_sequence: 0"},
+		"sequence above 2^53":     {"release_sequence: 3", "release_sequence: 9007199254740993"},
+		"other AIP version only":  {`["1.0"]`, `["2.0"]`},
+		"path leaves":             {"artifact/desk-mcp", "artifact/../../desk-mcp"},
+		"path absolute":           {"artifact/desk-mcp", "/bin/sh"},
+		"path elsewhere":          {"artifact/desk-mcp", "evidence/desk-mcp"},
+		"interpreter is a path":   {"path: artifact/desk-mcp", "path: artifact/desk-mcp\n  interpreter: /bin/sh"},
+		"path and digest":         {"path: artifact/desk-mcp", "path: artifact/desk-mcp\n  digest: sha256:" + genuineHex()},
+		"entrypoint of an image":  {"path: artifact/desk-mcp", "entrypoint: desk\n  digest: sha256:" + genuineHex()},
+		"image without a digest":  {"path: artifact/desk-mcp", "path: artifact/desk-mcp\n  image: registry.example/desk"},
+		"image of two digests":    {"path: artifact/desk-mcp", "image: desk@sha256:" + foreignHex() + "\n  digest: sha256:" + genuineHex()},
+		"weak digest of an image": {"path: artifact/desk-mcp", "digest: sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709"},
+		"second document":         {"owner: desk-team", "owner: desk-team\n---\nowner: x"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

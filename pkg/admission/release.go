@@ -40,10 +40,16 @@ type ReleaseType struct {
 	Name string       `json:"name" yaml:"name"` // 1..256 bytes
 }
 
-// ArtifactSpec says which bytes the host runs, and how.
+// ArtifactSpec says which bytes the host runs, and how: those at a path in the
+// package, or an OCI image that is kept elsewhere.
 type ArtifactSpec struct {
 	// Path is one file, or a directory, in artifact/.
-	Path string `json:"path" yaml:"path"`
+	Path string `json:"path,omitempty" yaml:"path,omitempty"`
+	// Digest, in place of Path, is that of an OCI image's manifest or index. The package
+	// then holds no artifact/, and verified provenance has to be about the image.
+	Digest fleet.Digest `json:"digest,omitzero" yaml:"digest,omitempty"`
+	// Image says where the image is kept, for people. The digest alone counts.
+	Image string `json:"image,omitempty" yaml:"image,omitempty"`
 	// Entrypoint is the file to run inside a directory artifact; empty for one file.
 	Entrypoint string `json:"entrypoint,omitempty" yaml:"entrypoint,omitempty"`
 	// Interpreter is a word such as "node"; where it is comes from the host's own
@@ -87,14 +93,44 @@ func (r Release) validateAIPVersions() error {
 	return wrong(!known || len(r.AIPVersions) > 16, "aip_versions", `it needs 1..16 entries, "1.0" among them`)
 }
 
+// Elsewhere reports that the artifact is an image that is not inside the package.
+func (a ArtifactSpec) Elsewhere() bool { return !a.Digest.IsZero() }
+
+// Name is how statements call the artifact.
+func (a ArtifactSpec) Name() string {
+	switch {
+	case !a.Elsewhere():
+		return a.Path
+	case a.Image == "":
+		return "image"
+	}
+	name, _, _ := strings.Cut(a.Image, "@")
+	return name
+}
+
 func (a ArtifactSpec) validate() error {
+	if a.Elsewhere() {
+		return a.validateImage()
+	}
 	return errors.Join(
+		wrong(a.Image != "", "artifact.image", "it goes with artifact.digest alone"),
 		pathProblem("artifact.path", a.Path),
 		wrong(a.Path != ArtifactDir && !strings.HasPrefix(a.Path, ArtifactDir+"/"), "artifact.path", "it must be in artifact/"),
 		wrong(a.Entrypoint != "" && pathProblem("", a.Entrypoint) != nil, "artifact.entrypoint", "it is not a clean relative path"),
 		wrong(a.Interpreter != "" && !isWord(a.Interpreter), "artifact.interpreter", "it must be one lower-case word, not a path"),
 	)
 }
+
+func (a ArtifactSpec) validateImage() error {
+	_, pinned, isPinned := strings.Cut(a.Image, "@")
+	return errors.Join(
+		wrong(a.Path != "" || a.Entrypoint != "" || a.Interpreter != "", "artifact", "an image kept elsewhere has a digest, and no path, entrypoint or interpreter"),
+		wrong(len(a.Image) > maxPathBytes || strings.ContainsFunc(a.Image, notInReference), "artifact.image", "it is not the name of an image"),
+		wrong(isPinned && pinned != a.Digest.String(), "artifact.image", "it names another digest than artifact.digest"),
+	)
+}
+
+func notInReference(r rune) bool { return r <= ' ' || r >= unicode.MaxASCII }
 
 func wrong(bad bool, member, why string) error {
 	if !bad {

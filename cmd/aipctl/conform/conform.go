@@ -88,6 +88,9 @@ func (o *Options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.Inside(); err != nil {
+		return err
+	}
 	cases, digest, err := o.readCases(p)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ type packOptions struct {
 	source     string // directory with release.yaml, and maybe manifest.json, artifact/, deployment.yaml
 	out        string // the package; default: in place
 	artifact   string // file or directory to put at artifact.path
+	image      string // NAME@sha256:…, in place of an artifact
 	deployment string
 	stated     stated
 	discover   discovery
@@ -52,6 +53,7 @@ func packCommand(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "package `directory` to make (default: DIR itself)")
 	f.StringVar(&o.artifact, "artifact", "", "`file` or directory to copy in as the artifact")
+	f.StringVar(&o.image, "image", "", "`NAME@sha256:…` of an OCI image kept elsewhere, in place of an artifact in the package")
 	f.StringVar(&o.deployment, "deployment", "", "`file` to copy in as deployment.yaml")
 	f.StringVar(&o.stated.typeID, "type-id", "", "connector type `id`, ctype_…")
 	f.StringVar(&o.stated.typeName, "type-name", "", "connector type's `name`")
@@ -117,6 +119,15 @@ func (o *packOptions) release() (admission.Release, error) {
 	if err := o.stated.over(&r, o.artifact); err != nil {
 		return r, err
 	}
+	if o.image != "" {
+		if r.Artifact, err = imageOf(o.image); err != nil {
+			return r, err
+		}
+	}
+	if r.Artifact.Elsewhere() && (o.artifact != "" || o.discover.wanted) {
+		return r, app.Usagef("usage.flag", "an image kept elsewhere goes with neither --artifact nor --discover").
+			Because("it is not in the package, and not started").Advise("write %s", filepath.Join(o.source, admission.ManifestFile))
+	}
 	if r.VersionID.IsZero() {
 		r.VersionID = fleet.NewVersionID(o.app.Now())
 	}
@@ -129,6 +140,17 @@ func (o *packOptions) release() (admission.Release, error) {
 			Advise("write %s, or state it with flags", filepath.Join(o.source, admission.ReleaseFile))
 	}
 	return r, writeFile(filepath.Join(o.out, admission.ReleaseFile), text)
+}
+
+// imageOf reads the reference of an image kept elsewhere. A tag names no bytes.
+func imageOf(reference string) (admission.ArtifactSpec, error) {
+	_, pinned, ok := strings.Cut(reference, "@")
+	digest, err := fleet.ParseDigest(pinned)
+	if !ok || err != nil {
+		return admission.ArtifactSpec{}, app.Usagef("usage.flag", "--image takes NAME@sha256:…").
+			Because("an image is released by the digest of its manifest or index")
+	}
+	return admission.ArtifactSpec{Digest: digest, Image: reference}, nil
 }
 
 // lines joins an error of several lines into one.

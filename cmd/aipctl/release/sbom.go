@@ -73,6 +73,10 @@ func entrypoint(dir string, spec admission.ArtifactSpec) string {
 
 // billOf lists the modules that the Go toolchain wrote into the artifact.
 func billOf(dir string, p *admission.Package, now time.Time) (spdx, error) {
+	if err := p.Inside(); err != nil {
+		return spdx{}, fleet.Invalidf("attest.sbom", "the bill of materials of an image cannot be written from here").Caused(err).
+			Advise("make one with your own tool and give it with --predicate FILE")
+	}
 	info, err := buildinfo.ReadFile(entrypoint(dir, p.Release().Artifact))
 	if err != nil {
 		return spdx{}, fleet.Invalidf("attest.sbom", "the artifact carries no Go build information").Caused(err).
@@ -87,7 +91,7 @@ func billOf(dir string, p *admission.Package, now time.Time) (spdx, error) {
 		CreationInfo:      spdxCreation{Created: now.UTC().Format(time.RFC3339), Creators: []string{"Tool: aipctl"}},
 		DocumentDescribes: []string{artifactID},
 	}
-	artifact := component(artifactID, release.Artifact.Path, release.Version)
+	artifact := component(artifactID, release.Artifact.Name(), release.Version)
 	artifact.Checksums = []spdxChecksum{{"SHA256", p.ArtifactDigest().Hex()}}
 	doc.Packages = append(doc.Packages, artifact)
 	doc.Relationships = append(doc.Relationships, spdxRelation{doc.ID, "DESCRIBES", artifactID})

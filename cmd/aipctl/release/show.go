@@ -71,6 +71,9 @@ func showPackage(a *app.App, kind string, d described) error {
 				{Label: "Package digest", Value: d.PackageDigest.String()}, {Label: "Artifact digest", Value: d.ArtifactDigest.String()},
 				{Label: "Manifest digest", Value: d.ManifestDigest.String()},
 			}}}
+			if r.Artifact.Elsewhere() {
+				page[0].Fields = append(page[0].Fields, app.Field{Label: "Artifact", Value: r.Artifact.Name() + ", an image kept elsewhere"})
+			}
 			return append(page, d.tables()...)
 		},
 	})

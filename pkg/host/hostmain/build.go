@@ -43,6 +43,9 @@ func loadParts(cfg config) (parts, error) {
 	if p.release, err = admission.OpenPackage(cfg.Release, admission.Limits{}); err != nil {
 		return p, err
 	}
+	if err = p.release.Inside(); err != nil {
+		return p, err
+	}
 	if id := p.release.Release().VersionID; !id.IsZero() && id != cfg.Version {
 		return p, fleet.Errorf(fleet.NotAdmitted, codeConfig, "the release is %s and the host is configured for %s", id, cfg.Version)
 	}
