@@ -154,7 +154,7 @@ func shared(options []string) string {
 // filterWords completes field names and the values that are words of the fleet.
 func filterWords(fields []string) []string {
 	values := map[string][]string{
-		"status": {"ready", "draining", "offline"}, "intent": {"run", "drain"}, "health": {"healthy", "unhealthy"},
+		"status": {"ready", "draining", "offline", "retired"}, "intent": {"run", "drain"}, "health": {"healthy", "unhealthy"},
 		"circuit": {"closed", "circuit_open", "half_open"}, "drain": {"yes", "no"},
 		"state":     {"reserved", "completed", "outcome_unknown", "cancelled", "lease_expired"},
 		"uncertain": {"open", "operator", "completed", "not_started", "happened", "did_not_happen"},

@@ -52,7 +52,7 @@ func (c Config) Observe(ctx context.Context) (Observed, error) {
 // spoken is the state of a replica in words, without what changes by itself.
 func spoken(r *registry.ReplicaRecord) string {
 	s := string(r.Live.Status)
-	if r.Live.Status != fleet.ReplicaOffline && !r.Live.Healthy {
+	if r.Live.Status != fleet.ReplicaOffline && r.Live.Status != fleet.ReplicaRetired && !r.Live.Healthy {
 		s += ", unhealthy"
 	}
 	if r.Live.Intent == fleet.IntentDrain {

@@ -109,7 +109,7 @@ func (m *Model) expiredText() string {
 	n := 0
 	for i := range m.replicas.rows {
 		l := m.replicas.rows[i].item.Live
-		if l.Status != fleet.ReplicaOffline && !l.LeaseExpiresAt.After(m.status.At) {
+		if l.Status != fleet.ReplicaOffline && l.Status != fleet.ReplicaRetired && !l.LeaseExpiresAt.After(m.status.At) {
 			n++
 		}
 	}

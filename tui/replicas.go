@@ -51,7 +51,7 @@ func draining(x *registry.ReplicaRecord) string {
 
 func health(x *registry.ReplicaRecord) string {
 	switch {
-	case x.Live.Status == fleet.ReplicaOffline:
+	case x.Live.Status == fleet.ReplicaOffline, x.Live.Status == fleet.ReplicaRetired:
 		return ""
 	case x.Live.Healthy:
 		return "healthy"

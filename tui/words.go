@@ -20,7 +20,7 @@ func sign(word string) (string, tone) {
 		return "●", toneGood
 	case "draining", "drain", "deprecated", "reserved", "half_open", "open", "admitted", "lease_expired", "probing", "ending", "paused":
 		return "◐", toneWarn
-	case "offline", "cancelled", "disabled", "removed", "idle", "superseded":
+	case "offline", "retired", "cancelled", "disabled", "removed", "idle", "superseded":
 		return "○", toneIdle
 	case "quarantined", "revoked", "outcome_unknown", "operator", "unhealthy", "circuit_open", "uncertain", "expired", "refused", "stale", "stuck":
 		return "▲", toneBad

@@ -10,6 +10,7 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apply"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/bind"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/conform"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/custody"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/dash"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/describe"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/dev"
@@ -39,7 +40,7 @@ func root(a *app.App) *cobra.Command {
 		get.Command(a), describe.Command(a), route.Command(a), events.Command(a), events.AuditCommand(a),
 		wait.Command(a), doctor.Command(a), dash.Command(a),
 		apply.PlanCommand(a), apply.Command(a), bind.Command(a), bind.UnbindCommand(a), bind.EnableCommand(a), bind.DisableCommand(a),
-		drain.Command(a), drain.UndrainCommand(a),
+		drain.Command(a), drain.UndrainCommand(a), custody.AcceptCommand(a), custody.RetireCommand(a),
 		action.Command(a), reconcile.Command(a),
 		admit.Command(a), releases, trusted, revocation.Command(a),
 		registrycmd.Command(a), target.Command(a), dev.Command(a),

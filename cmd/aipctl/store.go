@@ -26,7 +26,7 @@ func opener(a *app.App) app.Opener {
 		if err != nil {
 			return nil, err
 		}
-		return &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Close: r.Close}, nil
+		return &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r, Close: r.Close}, nil
 	}
 }
 

@@ -60,6 +60,7 @@ const (
 	ReplicaReady    ReplicaStatus = "ready"
 	ReplicaDraining ReplicaStatus = "draining"
 	ReplicaOffline  ReplicaStatus = "offline"
+	ReplicaRetired  ReplicaStatus = "retired" // by an operator, for ever
 )
 
 // OperatorIntent is what the operator wants of a replica; it acts on routing at
@@ -106,6 +107,7 @@ type ReplicaLive struct {
 	LastBeatAt     time.Time      `json:"last_beat_at,omitzero"`
 	InFlight       uint32         `json:"in_flight"` // as the host last said
 	Journal        JournalID      `json:"journal_id"`
+	OfferedJournal JournalID      `json:"offered_journal_id,omitzero"` // another one that a host came with; it waits for an operator
 	Active         uint32         `json:"active_assignments"`
 	Circuit        Circuit        `json:"circuit"`
 }

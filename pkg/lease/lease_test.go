@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -83,11 +84,11 @@ func TestRegister_G22_OnlyTheSameHostSupersedes(t *testing.T) {
 		at   time.Duration
 		ok   bool
 	}{
-		"same host":                  {func(r *lease.Registration) { r.LastEpoch = 1 }, 0, true},
-		"same journal, other epoch":  {func(r *lease.Registration) { r.LastEpoch = 0 }, 0, false},
-		"other journal, same epoch":  {func(r *lease.Registration) { r.LastEpoch, r.Journal = 1, journal("b") }, 0, false},
-		"other, the lease just over": {func(r *lease.Registration) { r.Journal = journal("b") }, lease.DefaultTTL, true},
-		"other, just before":         {func(r *lease.Registration) { r.Journal = journal("b") }, lease.DefaultTTL - 1, false},
+		"same host":                 {func(r *lease.Registration) { r.LastEpoch = 1 }, 0, true},
+		"same journal, other epoch": {func(r *lease.Registration) { r.LastEpoch = 0 }, 0, false},
+		"other journal, same epoch": {func(r *lease.Registration) { r.LastEpoch, r.Journal = 1, journal("b") }, 0, false},
+		"same, the lease just over": {func(*lease.Registration) {}, lease.DefaultTTL, true},
+		"other, just before":        {func(r *lease.Registration) { r.Journal = journal("b") }, lease.DefaultTTL - 1, false},
 	} {
 		r := said()
 		c.edit(&r)
@@ -359,5 +360,63 @@ func TestHeld_G24_CountsOnTheMonotonicClock(t *testing.T) {
 	}
 	if asked.Round(0) == asked || h.Until().Round(0) == h.Until() {
 		t.Error("the monotonic reading was lost")
+	}
+}
+
+func TestRegister_G25_AnotherJournalNeedsAnOperator(t *testing.T) {
+	live, at := registered(t), start().Add(lease.DefaultTTL)
+	r := said()
+	r.Journal = journal("b")
+	after, err := lease.Register(declared(), live, r, at)
+	if err == nil || err.Code != lease.CodeJournalChanged || after != live || !strings.Contains(err.Error()+err.Next, "aipctl accept journal crepl_a") {
+		t.Fatalf("refused with %v (next %q), state %+v", err, err.Next, after)
+	}
+	live.OfferedJournal = r.Journal
+	if _, err := lease.AcceptJournal(live, journal("c"), at); err == nil || err.Code != lease.CodeNotOffered {
+		t.Errorf("a journal that nobody came with: %v", err)
+	}
+	if _, err := lease.AcceptJournal(live, r.Journal, start()); err == nil || err.Code != "lease.held" {
+		t.Errorf("while the lease lives: %v", err)
+	}
+	accepted, err := lease.AcceptJournal(live, r.Journal, at)
+	if err != nil || accepted.Journal != r.Journal || !accepted.OfferedJournal.IsZero() {
+		t.Fatalf("accepted as %+v, %v", accepted, err)
+	}
+	if _, err := lease.Register(declared(), accepted, r, at); err != nil {
+		t.Errorf("after the acceptance: %v", err)
+	}
+	if _, err := lease.Register(declared(), accepted, said(), at); err == nil || err.Code != lease.CodeJournalChanged {
+		t.Errorf("the lost journal came back: %v", err)
+	}
+}
+
+func TestRetire_G37_OnlyWhatHoldsNothing(t *testing.T) {
+	live, after := registered(t), start().Add(lease.DefaultTTL)
+	draining := live
+	draining.Status, draining.Intent = fleet.ReplicaDraining, fleet.IntentDrain
+	for what, c := range map[string]struct {
+		live fleet.ReplicaLive
+		edit func(*fleet.ReplicaLive)
+		at   time.Time
+		ok   bool
+	}{
+		"ready":                      {live, func(*fleet.ReplicaLive) {}, start(), false},
+		"drained":                    {draining, func(*fleet.ReplicaLive) {}, start(), true},
+		"draining by the host alone": {draining, func(l *fleet.ReplicaLive) { l.Intent = fleet.IntentRun }, start(), false},
+		"draining, work assigned":    {draining, func(l *fleet.ReplicaLive) { l.Active = 1 }, start(), false},
+		"draining, work in flight":   {draining, func(l *fleet.ReplicaLive) { l.InFlight = 1 }, start(), false},
+		"lease over":                 {live, func(l *fleet.ReplicaLive) { l.InFlight = 3 }, after, true},
+		"lease over, attempt open":   {live, func(l *fleet.ReplicaLive) { l.Active = 1 }, after, false},
+		"retired already":            {live, func(l *fleet.ReplicaLive) { l.Status = fleet.ReplicaRetired }, start(), true},
+		"offline, never had a lease": {lease.Fresh(live.ID), func(*fleet.ReplicaLive) {}, start(), true},
+	} {
+		c.edit(&c.live)
+		got, err := lease.Retire(c.live, c.at)
+		if (err == nil) != c.ok || err != nil && err.Code != lease.CodeNotDrained {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err == nil && (got.Status != fleet.ReplicaRetired || lease.Alive(got, c.at) && what != "retired already") {
+			t.Errorf("%s: %+v", what, got)
+		}
 	}
 }

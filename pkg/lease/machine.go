@@ -65,7 +65,7 @@ func Fresh(id fleet.ReplicaID) fleet.ReplicaLive {
 
 // Alive reports whether the replica holds a lease at now.
 func Alive(live fleet.ReplicaLive, now time.Time) bool {
-	return live.Status != fleet.ReplicaOffline && live.LeaseExpiresAt.After(now)
+	return live.Status != fleet.ReplicaOffline && live.Status != fleet.ReplicaRetired && live.LeaseExpiresAt.After(now)
 }
 
 // Current reports whether an attempt's lease epoch is the replica's living one.
@@ -105,7 +105,8 @@ func Peer(d Declared, did string) *fleet.Error {
 }
 
 // Register starts a new epoch. A living lease is superseded only by the same host
-// coming back: same journal, and it knows the epoch (G22).
+// coming back: same journal, and it knows the epoch (G22). Another journal than the
+// known one needs an operator, lease or not.
 func Register(d Declared, live fleet.ReplicaLive, r Registration, now time.Time) (fleet.ReplicaLive, *fleet.Error) {
 	if err := Peer(d, r.PeerDID); err != nil {
 		return live, err
@@ -117,14 +118,20 @@ func Register(d Declared, live fleet.ReplicaLive, r Registration, now time.Time)
 	if err := coordinates(d, r); err != nil {
 		return live, err
 	}
+	if live.Status == fleet.ReplicaRetired {
+		return live, retired(d.Replica.ID)
+	}
 	if Alive(live, now) && (r.Journal != live.Journal || r.LastEpoch != live.LeaseEpoch) {
 		return live, fleet.Errorf(fleet.Conflict, "lease.held", "replica %s holds a living lease", d.Replica.ID).
 			Because("the journal or the last epoch given is not that of the lease").
 			Advise("stop the other host, or wait for its lease to end")
 	}
+	if err := sameJournal(d, live, r); err != nil {
+		return live, err
+	}
 	live.LeaseEpoch++
 	live.LeaseSequence = 1
-	live.Journal = r.Journal
+	live.Journal, live.OfferedJournal = r.Journal, fleet.JournalID{}
 	live.Status = fleet.ReplicaReady
 	if live.Intent == fleet.IntentDrain {
 		live.Status = fleet.ReplicaDraining
@@ -180,10 +187,13 @@ func Offline(live fleet.ReplicaLive, now time.Time) fleet.ReplicaLive {
 	return live
 }
 
-// Intend sets the operator's wish. Drain acts on routing at once, since intent is
+// Intend sets the operator's wish; a retired replica has none. Drain acts on routing at once, since intent is
 // read in the same row; the status follows with the next beat. Run ends a drain: the
 // replica counts as not healthy until its next beat says that it is ready.
 func Intend(live fleet.ReplicaLive, want fleet.OperatorIntent) (fleet.ReplicaLive, *fleet.Error) {
+	if live.Status == fleet.ReplicaRetired {
+		return live, retired(live.ID)
+	}
 	switch want {
 	case fleet.IntentDrain:
 		live.Intent = want
@@ -207,6 +217,8 @@ func holds(live fleet.ReplicaLive, epoch uint64, now time.Time) *fleet.Error {
 	switch {
 	case epoch == 0 || epoch != live.LeaseEpoch:
 		return lost("lease.epoch", "it is not the replica's epoch")
+	case live.Status == fleet.ReplicaRetired:
+		return lost(CodeRetired, "the replica is retired")
 	case live.Status == fleet.ReplicaOffline:
 		return lost("lease.offline", "the replica is offline")
 	case !live.LeaseExpiresAt.After(now):

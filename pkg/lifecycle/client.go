@@ -155,7 +155,7 @@ func (c *Client) join(ctx context.Context) bool {
 			return false
 		}
 		c.lost(err)
-		c.cfg.Log.Warn("registration failed", "code", fleet.CodeOf(err), "error", err.Error())
+		c.cfg.Log.Warn("registration failed", "code", fleet.CodeOf(err), "error", err.Error(), "next", fleet.AsError(err, "lease.untrusted").Next)
 		if !c.sleep(ctx, c.jitter(pause)) {
 			return false
 		}

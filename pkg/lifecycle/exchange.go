@@ -89,9 +89,10 @@ func refusalOf(o envelope.Opened) error {
 	}
 	var details struct {
 		Code string `json:"code"`
+		Next string `json:"next"`
 	}
 	_ = json.Unmarshal(doc.Details, &details)
-	return &refusedError{fleet.Errorf(kind, details.Code, "%s", fleet.Printable(doc.Message, 500))}
+	return &refusedError{fleet.Errorf(kind, details.Code, "%s", fleet.Printable(doc.Message, 500)).Advise("%s", fleet.Printable(details.Next, 300))}
 }
 
 // Beat renews the lease once. Run does it in time; a host calls it as well when

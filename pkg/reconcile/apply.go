@@ -112,8 +112,16 @@ func (r *Reconciler) decided(ctx context.Context, a action.Record, rec fleet.Rec
 	if err != nil {
 		return err
 	}
+	lost, err := r.lost(ctx, rec)
+	if err != nil {
+		return err
+	}
 	err = r.store(ctx, a, func(a action.Record) (action.Record, bool, error) {
-		if decision.Outcome == fleet.ResolvedDidNotHappen {
+		switch {
+		case decision.Outcome == fleet.ResolvedDidNotHappen && lost:
+			next, err := a.Finish(action.Failed, action.FailedResult(a.ID, registry.RouteLost(a.ID)), decision.EvidenceDigest, true)
+			return next, false, err
+		case decision.Outcome == fleet.ResolvedDidNotHappen:
 			return released(a, decision.EvidenceDigest)
 		}
 		next, err := a.Finish(action.Completed, action.DecidedResult(decision), decision.EvidenceDigest, true)
@@ -124,6 +132,15 @@ func (r *Reconciler) decided(ctx context.Context, a action.Record, rec fleet.Rec
 		r.Log.InfoContext(ctx, "operator's decision applied", "action", a.ID.String(), "fence", rec.Fence, "outcome", string(decision.Outcome))
 	}
 	return err
+}
+
+// lost reports whether the one replica that the action could run on is retired.
+func (r *Reconciler) lost(ctx context.Context, rec fleet.Reconciliation) (bool, error) {
+	found, err := r.Records.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{rec.Replica.String()}})
+	if err != nil {
+		return false, err
+	}
+	return len(found.Replicas) == 1 && found.Replicas[0].Live.Status == fleet.ReplicaRetired, nil
 }
 
 // store changes an action that is still uncertain.

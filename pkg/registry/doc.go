@@ -15,6 +15,7 @@
 //   - [Publisher]: change sets, one revision each
 //   - [Fleet]: leases of replicas, intent, expiry
 //   - [Uncertain]: attempts without a definite answer
+//   - [Custody]: what an operator says about a replica whose host cannot
 //
 // It does not own rules (packages catalog, routing, lease and settlement do) nor
 // storage (packages memory and postgres do).

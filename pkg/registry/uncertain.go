@@ -14,7 +14,7 @@ type Uncertain interface {
 	// time on by hold, so that two reconcilers do not ask the same host at once.
 	Due(ctx context.Context, limit int, hold time.Duration) ([]fleet.Reconciliation, error)
 	// Note appends a probe's answer and sets the next one; state operator stops
-	// automatic asking.
+	// automatic asking. A record of a retired replica stays the operator's.
 	Note(ctx context.Context, key ReconciliationKey, probe fleet.Probe, next time.Time, state fleet.ReconciliationState) error
 	// Decide closes a record. The first decision stands: the same again is a no-op,
 	// another is Conflict, code reconcile.decided. The attempt's settlement is not

@@ -57,6 +57,7 @@ const (
 	NotServing       Reason = "version_not_serving"
 	ClassMismatch    Reason = "capacity_class"
 	CrossRegion      Reason = "cross_region_forbidden"
+	Retired          Reason = "retired"
 	Offline          Reason = "offline"
 	DrainIntent      Reason = "drain_intent"
 	Draining         Reason = "draining"
@@ -115,6 +116,8 @@ func filterTopology(want fleet.TopologyPreference, have fleet.Topology) Reason {
 
 func filterLive(now time.Time, c Candidate) Reason {
 	switch l := c.Live; {
+	case l.Status == fleet.ReplicaRetired:
+		return Retired
 	case l.Status == fleet.ReplicaOffline:
 		return Offline
 	case l.Intent == fleet.IntentDrain:
@@ -157,6 +160,8 @@ func Repin(now time.Time, c Candidate) Reason {
 		return TypeDisabled
 	case !k.Status.Reservable():
 		return VersionStatus
+	case l.Status == fleet.ReplicaRetired:
+		return Retired
 	case l.Status == fleet.ReplicaOffline:
 		return Offline
 	case !l.LeaseExpiresAt.After(now):

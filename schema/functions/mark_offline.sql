@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION aip.mark_offline(p_limit integer) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     WITH due AS (
         SELECT replica_id FROM aip.replica_live
-        WHERE status <> 'offline' AND lease_expires_at <= aip.clock()
+        WHERE status NOT IN ('offline', 'retired') AND lease_expires_at <= aip.clock()
         ORDER BY replica_id LIMIT p_limit
         FOR NO KEY UPDATE SKIP LOCKED
     ), ended AS (

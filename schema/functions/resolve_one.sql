@@ -18,7 +18,7 @@
 -- o_status: assigned, reserved (existing), again (a stale reservation was settled: call again),
 -- conflict, archived, binding_unavailable, replica_unavailable, contended (o_detail: scope when
 -- a scope of the candidate was full: call again with p_look), capacity (o_detail: the scope),
--- completed (the action has its definite result), pinned (re-reservation refused, o_detail: the reason).
+-- completed (the action has its definite result), pinned (re-reservation refused, o_detail: the reason), lost (its replica is retired).
 CREATE OR REPLACE FUNCTION aip.resolve_one(
     p_action text, p_tenant text, p_capability text,
     p_region text, p_zone text, p_class text, p_forbid_cross_region boolean,

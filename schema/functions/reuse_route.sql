@@ -70,6 +70,7 @@ BEGIN
         WHEN NOT v_chain.instance_enabled THEN 'instance_disabled'
         WHEN NOT v_chain.type_enabled THEN 'type_disabled'
         WHEN v_chain.version_status NOT IN ('active', 'deprecated', 'quarantined') THEN 'version_not_routable'
+        WHEN v_live.status = 'retired' THEN 'retired'
         WHEN v_live.status = 'offline' THEN 'offline'
         WHEN v_live.lease_expires_at <= v_now THEN 'lease_expired'
         WHEN v_live.circuit_state = 'open' AND v_live.circuit_open_until > v_now
@@ -78,7 +79,9 @@ BEGIN
         WHEN v_live.active >= v_live.capacity THEN 'at_capacity'
         ELSE '' END;
     IF o_detail <> '' THEN
-        o_status := 'pinned';
+        o_status := CASE WHEN o_detail = 'retired' AND NOT EXISTS (
+            SELECT FROM aip.reconciliation WHERE action_id = p_route.action_id AND state <> 'resolved')
+            THEN 'lost' ELSE 'pinned' END;
         RETURN;
     END IF;
 

@@ -30,6 +30,9 @@ const (
 // it whole and quiet.
 var rig *crash.Rig
 
+// programs is where the programs with crash points are.
+var programs string
+
 // score is what the tests did and found.
 var score tally
 
@@ -93,6 +96,7 @@ func withRig(run func() int) (code int, err error) {
 	if err := build(bin); err != nil {
 		return 1, err
 	}
+	programs = bin
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	rig, err = crash.Up(ctx, dir, bin)

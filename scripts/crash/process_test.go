@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -165,7 +166,9 @@ func TestProcess_G26_TheConnectorDies(t *testing.T) {
 }
 
 // TestProcess_G25_AJournalIsWiped after an effect whose answer never came: the host that
-// comes back knows nothing of it, and does nothing.
+// comes back knows nothing of it and is refused, by a code that names the way out. An
+// operator accepts its journal; it does nothing of what may have been done, and the doubt
+// stays accounted for.
 func TestProcess_G25_AJournalIsWipedAfterAnUnknown(t *testing.T) {
 	host := rig.Daemons[only]
 	must(t, host.Arm(crashpoint.ProviderEffect, "kill"))
@@ -174,7 +177,9 @@ func TestProcess_G25_AJournalIsWipedAfterAnUnknown(t *testing.T) {
 	must(t, os.Remove(filepath.Join(rig.Fleet.Place().HostState(only), "journal.db")))
 	struck(t, "journal wiped", true)
 	becomes(t, o, action.Uncertain)
-	until(t, "the host has a lease again", func(ctx context.Context) (bool, error) { return host.Start() == nil, nil })
+	must(t, host.Launch())
+	acceptJournal(t, host)
+	must(t, host.AwaitReady(20*time.Second))
 	must(t, rig.AwaitLeases(bounded(t)))
 	route := routeOf(t, o)
 	until(t, "the new journal is asked", func(ctx context.Context) (bool, error) {
@@ -192,6 +197,29 @@ func TestProcess_G25_AJournalIsWipedAfterAnUnknown(t *testing.T) {
 	if calls, err := rig.Calls(o); err != nil || calls != 1 {
 		t.Errorf("%d calls in the end, %v", calls, err)
 	}
+}
+
+// acceptJournal is the operator who sees a host refused for its journal, and lets it in.
+func acceptJournal(t *testing.T, host *crash.Daemon) {
+	t.Helper()
+	until(t, "the host is refused and says why", func(context.Context) (bool, error) {
+		log, err := os.ReadFile(host.LogPath())
+		return bytes.Contains(log, []byte("lease.journal_changed")) && bytes.Contains(log, []byte("aipctl accept journal "+host.Name)), err
+	})
+	if live := replica(t).Live; live.Status != fleet.ReplicaOffline || live.OfferedJournal.IsZero() {
+		t.Errorf("refused, it is %s and offers %q", live.Status, live.OfferedJournal)
+	}
+	result, err := rig.Fleet.Aipctl(bounded(t), "accept", "journal", host.Name, "--reason", "the disk died", "--yes", "-o", "json")
+	must(t, err)
+	must(t, result.Failed(0))
+	events, err := rig.Registry.List(bounded(t), registry.Selection{Noun: registry.Events, Limit: 50})
+	must(t, err)
+	for _, e := range events.Events {
+		if e.Kind == registry.EventJournal && e.Subject == host.Name && e.Reason == "the disk died" {
+			return
+		}
+	}
+	t.Error("no event says who accepted the journal, and why")
 }
 
 // happened is the operator's decision that an effect is there.

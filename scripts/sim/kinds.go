@@ -38,6 +38,7 @@ const (
 	leaseExpired = "lease: expired"
 	archived     = "registry: route of a retryable action archived"
 	drained      = "operator: replica drained"
+	accepted     = "operator: another journal accepted"
 	hasty        = "operator: decided without asking"
 	cancelled    = "client: cancel"
 	repeated     = "client: same action submitted twice at once"
@@ -64,7 +65,7 @@ func FaultKinds() []string {
 		netRefused, netDialTimeout, netReset, netBlackhole, netNoReply, netDuplicate, netLate, netSlow, netGarbage, netPartition,
 		storeAway, storeNoReply, controlAway, controlNoReply, aipdFreeze, aipdStop, aipdClock,
 		hostFreeze, hostAny, hostCommit, hostWrote, hostCall, hostEffect, hostAck, hostFull, hostSync, hostWiped, hostSick,
-		leaseExpired, archived, drained, hasty, cancelled, repeated, conflicting, keyRepeated,
+		leaseExpired, archived, drained, accepted, hasty, cancelled, repeated, conflicting, keyRepeated,
 		callNotWritten, callRefused, callLost, callNoAnswer, callSlow,
 	}
 	for _, step := range steps() {

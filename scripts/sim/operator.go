@@ -30,6 +30,25 @@ func (w *world) intend(replica fleet.ReplicaID, want fleet.OperatorIntent) bool 
 	return err == nil
 }
 
+// accepts is the operator who lets hosts come back whose journal was lost (G25).
+func (w *world) accepts() {
+	for n := 0; sleep(w.ctx, w.between(time.Second, 3*time.Second, "accept", "", n)); n++ {
+		listed, err := w.registry.List(w.ctx, registry.Selection{Noun: registry.Replicas})
+		if err != nil {
+			continue
+		}
+		for _, r := range listed.Replicas {
+			if r.Live.OfferedJournal.IsZero() {
+				continue
+			}
+			_, err := w.registry.AcceptJournal(w.ctx, registry.JournalAcceptance{Replica: r.ID, Journal: r.Live.OfferedJournal, Actor: "olga", Reason: "sim"})
+			if err == nil {
+				w.fault(accepted, r.ID.String())
+			}
+		}
+	}
+}
+
 // decides is the operator who answers what only a person can: by what the product
 // says, once nothing of the action is under way any more. In every eighth world the
 // operator is hasty while the storm lasts: says of anything open that it did not

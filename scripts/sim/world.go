@@ -130,6 +130,7 @@ func (w *world) start() {
 		w.run(c.live)
 	}
 	w.run(w.drains)
+	w.run(w.accepts)
 	w.run(w.decides)
 }
 

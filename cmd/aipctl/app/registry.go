@@ -18,7 +18,7 @@ const (
 	Admin    Access = "admin" // makes the roles at registry init
 )
 
-// Registry is an opened registry: the six contracts and their release. A
+// Registry is an opened registry: the seven contracts and their release. A
 // contract that the role does not give refuses with kind denied.
 type Registry struct {
 	registry.Catalog
@@ -27,6 +27,7 @@ type Registry struct {
 	registry.Publisher
 	registry.Fleet
 	registry.Uncertain
+	registry.Custody
 	Close func()
 }
 

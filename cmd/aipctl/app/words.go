@@ -14,7 +14,7 @@ func glyph(word string) (sign, color string) {
 		return "●", "32"
 	case "draining", "drain", "deprecated", "queued", "accepted", "dispatched", "reserved", "half_open", "retryable", "open", "admitted", "warn", "running", "lease_expired":
 		return "◐", "33"
-	case "offline", "disabled", "cancelled", "superseded", "did_not_happen", "skip", "not_started":
+	case "offline", "retired", "disabled", "cancelled", "superseded", "did_not_happen", "skip", "not_started":
 		return "○", "90"
 	case "quarantined", "revoked", "failed", "uncertain", "outcome_unknown", "operator", "unhealthy", "fail", "circuit_open", "unknown":
 		return "▲", "31"

@@ -50,7 +50,7 @@ func New(t testing.TB, root func(*app.App) *cobra.Command) *Harness {
 	t.Helper()
 	h := &Harness{TB: t, Dir: t.TempDir(), root: root, now: Epoch()}
 	r := memory.New(memory.Config{RingKey: []byte("ring key of the test fleet"), CursorKey: []byte("cursor key of the test fleet"), Now: h.Now})
-	h.Registry = &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Close: func() {}}
+	h.Registry = &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r, Close: func() {}}
 	h.Aipd = newAipd(t, h.Now)
 	h.write("token", "test-token\n")
 	h.writeKey("operator.pem", seed("operator"))

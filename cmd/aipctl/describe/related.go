@@ -87,6 +87,12 @@ func next(r noun.Record, id string) []string {
 	case fleet.ConnectorInstance:
 		return []string{"aipctl get replicas --instance " + id, "aipctl get bindings --instance " + id}
 	case registry.ReplicaRecord:
+		if v.Live.Status == fleet.ReplicaRetired {
+			return []string{"aipctl reconcile list --state operator"}
+		}
+		if !v.Live.OfferedJournal.IsZero() {
+			return []string{fmt.Sprintf("aipctl accept journal %s --reason TEXT", id), "aipctl reconcile list"}
+		}
 		if v.Live.Intent == fleet.IntentDrain {
 			return []string{"aipctl undrain replica " + id, "aipctl get routes --reserved --replica " + id}
 		}

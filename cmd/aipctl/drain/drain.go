@@ -123,6 +123,9 @@ func (o *Options) choose(all []registry.ReplicaRecord) ([]registry.ReplicaRecord
 	known, found := []string{}, map[string]bool{}
 	for _, r := range all {
 		known = append(known, key(r))
+		if r.Live.Status == fleet.ReplicaRetired && o.Noun != "replica" {
+			continue
+		}
 		if slices.Contains(o.IDs, key(r)) {
 			chosen, found[key(r)] = append(chosen, r), true
 		}

@@ -46,7 +46,7 @@ func replicas() Noun {
 			col("zone", "topology.zone"), form("circuit", "live.circuit.state", Status),
 			wide("version", "version_id"), wide("region", "topology.region"), wide("class", "topology.capacity_class"),
 			wide("healthy", "live.healthy"), wide("epoch", "live.lease_epoch"), wideForm("beat", "live.last_beat_at", Since),
-			wide("endpoint", "endpoint"), wide("peer", "peer.did"),
+			wide("endpoint", "endpoint"), wide("peer", "peer.did"), wide("journal", "live.journal_id"), wide("offered-journal", "live.offered_journal_id"),
 		},
 	}
 }

@@ -55,6 +55,9 @@ func (o *probeOptions) run(ctx context.Context, id fleet.ActionID) error {
 		return fleet.Errorf(fleet.Conflict, "reconcile.decided", "action %s is decided: %s", id, record.Resolution).
 			Advise("aipctl reconcile show %s", id)
 	}
+	if err := answerable(ctx, reg, record); err != nil {
+		return err
+	}
 	now := o.app.Now()
 	key := registry.ReconciliationKey{Action: id, Fence: record.Fence}
 	note := fleet.Probe{At: now, Answer: "unknown", Detail: asked}
@@ -62,6 +65,21 @@ func (o *probeOptions) run(ctx context.Context, id fleet.ActionID) error {
 		return err
 	}
 	return o.await(ctx, reg, record)
+}
+
+// answerable refuses to have a host asked that is gone for ever.
+func answerable(ctx context.Context, reader registry.Reader, rec fleet.Reconciliation) error {
+	page, err := reader.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{rec.Replica.String()}})
+	if err != nil {
+		return err
+	}
+	for _, r := range page.Replicas {
+		if r.Live.Status == fleet.ReplicaRetired {
+			return fleet.Errorf(fleet.Conflict, "reconcile.retired", "replica %s is retired: nobody is there to be asked", r.ID).
+				Advise("decide on evidence: aipctl reconcile resolve %s --outcome happened|did-not-happen --evidence FILE --reason TEXT", rec.Action)
+		}
+	}
+	return nil
 }
 
 // await looks until a probe newer than our own note is there, or the record is closed.

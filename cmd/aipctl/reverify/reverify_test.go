@@ -107,7 +107,7 @@ func (b *bench) run(args ...string) outcome {
 	var out, errs bytes.Buffer
 	lookup := func(name string) (string, bool) { v, ok := b.env[name]; return v, ok }
 	open := func(context.Context, app.Target, app.Access) (*app.Registry, error) {
-		return &app.Registry{Catalog: b.reg, Router: b.reg, Reader: b.reg, Publisher: b.reg, Fleet: b.reg, Uncertain: b.reg, Close: func() {}}, nil
+		return &app.Registry{Catalog: b.reg, Router: b.reg, Reader: b.reg, Publisher: b.reg, Fleet: b.reg, Uncertain: b.reg, Custody: b.reg, Close: func() {}}, nil
 	}
 	a := app.New(app.IO{In: strings.NewReader(""), Out: &out, Err: &errs, LookupEnv: lookup}, func() time.Time { return b.now }, open)
 	trusted := trust.Command(a)

@@ -48,7 +48,7 @@ func (r *Registry) Expire(ctx context.Context, limit int) (registry.Expiry, erro
 func (r *Registry) markOffline(now time.Time, limit int) int {
 	var over []fleet.ReplicaID
 	for id, live := range r.live {
-		if live.Status != fleet.ReplicaOffline && !lease.Alive(live, now) {
+		if live.Status != fleet.ReplicaOffline && live.Status != fleet.ReplicaRetired && !lease.Alive(live, now) {
 			over = append(over, id)
 		}
 	}

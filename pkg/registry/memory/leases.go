@@ -69,8 +69,10 @@ func (r *Registry) Register(ctx context.Context, reg registry.Registration) (reg
 		switch {
 		case refusal != nil && refusal.Code == "lease.held":
 			r.leaseEvent(now, reg.Replica, "refused", "another host asked while the lease lives")
-		case refusal == nil && !before.Journal.IsZero() && before.Journal != live.Journal:
-			r.leaseEvent(now, reg.Replica, "registered", "with another journal than before")
+		case refusal != nil && refusal.Code == lease.CodeJournalChanged && before.OfferedJournal != reg.Journal:
+			before.OfferedJournal = reg.Journal
+			r.live[reg.Replica] = before
+			r.leaseEvent(now, reg.Replica, "refused", "it came with journal "+reg.Journal.String())
 		case refusal == nil:
 			r.leaseEvent(now, reg.Replica, "registered", "")
 		}

@@ -30,7 +30,7 @@ type Config struct {
 	Now       func() time.Time // the clock; required
 }
 
-// Registry implements the six contracts. Make one with New.
+// Registry implements the seven contracts. Make one with New.
 type Registry struct {
 	ring   routing.Key
 	cursor catalog.CursorKey
@@ -96,6 +96,7 @@ var (
 	_ registry.Publisher = (*Registry)(nil)
 	_ registry.Fleet     = (*Registry)(nil)
 	_ registry.Uncertain = (*Registry)(nil)
+	_ registry.Custody   = (*Registry)(nil)
 )
 
 // New makes an empty registry at revision 0.

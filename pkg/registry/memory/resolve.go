@@ -143,6 +143,9 @@ func (r *Registry) repin(record *registry.RouteRecord, now time.Time) (choice, e
 	}
 	c := r.pinned(record)
 	if why := routing.Repin(now, c); why != routing.Eligible {
+		if why == routing.Retired && !r.inQuestion(record.Route.Action) {
+			return choice{}, registry.RouteLost(record.Route.Action)
+		}
 		return choice{}, pinnedRefusal(why)
 	}
 	policies := r.policies(c.Chain.Binding.QuotaPolicyRef)

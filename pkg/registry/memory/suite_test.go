@@ -24,7 +24,7 @@ func subject(*testing.T) registrytest.Subject {
 	key := []byte("ring key of the suite")
 	r := memory.New(memory.Config{RingKey: key, CursorKey: []byte("cursor key of the suite"), Now: c.Now})
 	return registrytest.Subject{
-		Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r,
+		Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r,
 		SetNow: c.Set, Archive: r.Archive, RingKey: key,
 	}
 }

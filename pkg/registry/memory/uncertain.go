@@ -65,6 +65,9 @@ func (r *Registry) Note(ctx context.Context, key registry.ReconciliationKey, pro
 	u.Probes = u.Probes[max(0, len(u.Probes)-registry.MaxProbes):]
 	u.ProbeCount++
 	if u.State != fleet.ReconcileResolved { // a late answer is evidence, not another decision (G06)
+		if r.retired(u.Replica) { // nobody is there to be asked
+			state = fleet.ReconcileOperator
+		}
 		u.State, u.NextProbeAt = state, next.UTC().Truncate(time.Microsecond)
 	}
 	return nil

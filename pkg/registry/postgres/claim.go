@@ -19,8 +19,8 @@ type claimRequest struct {
 }
 
 // claimed runs a signed request once: the claim of its id and its effect are one
-// transaction, an exact repeat gets the first answer. A refusal commits its events
-// and nothing else.
+// transaction, an exact repeat gets the first answer. A refusal commits its events,
+// and the journal that it was about, and nothing else.
 func (r *Registry) claimed(ctx context.Context, c claimRequest, effect func(standing) (fleet.ReplicaLive, []event, error)) (registry.Lease, error) {
 	p, err := r.lifecyclePool()
 	if err != nil {
@@ -48,6 +48,11 @@ func (r *Registry) claimed(ctx context.Context, c claimRequest, effect func(stan
 		live, events, err := effect(s)
 		for _, e := range events {
 			if err := insertEvent(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		if live.OfferedJournal != s.live.OfferedJournal {
+			if err := offer(ctx, tx, live); err != nil {
 				return err
 			}
 		}
@@ -97,5 +102,18 @@ func writeLease(ctx context.Context, tx pgx.Tx, c claimRequest, live fleet.Repli
 		$8::text, $9::text, aip.clock())`,
 		c.replica.String(), c.claim.ID, c.claim.Digest.String(), answer.Epoch, answer.Sequence, answer.ExpiresAt, answer.TTL.Microseconds(),
 		string(answer.Intent), string(answer.Status))
+	return err
+}
+
+// offer keeps the journal that a host came with and was refused, or forgets it once
+// the replica is registered.
+func offer(ctx context.Context, tx pgx.Tx, live fleet.ReplicaLive) error {
+	if live.OfferedJournal.IsZero() {
+		_, err := tx.Exec(ctx, "DELETE FROM aip.journal_offer WHERE replica_id = $1::text", live.ID.String())
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO aip.journal_offer (replica_id, journal_id, offered_at) VALUES ($1::text, $2::text, aip.clock())
+		ON CONFLICT (replica_id) DO UPDATE SET journal_id = EXCLUDED.journal_id, offered_at = EXCLUDED.offered_at`,
+		live.ID.String(), live.OfferedJournal.String())
 	return err
 }

@@ -201,10 +201,26 @@ func judgePinned(ctx context.Context, tx pgx.Tx, e *routing.Explanation, p pinni
 		return err
 	case done:
 		return completed(current.Action)
+	case out.Removed == routing.Retired:
+		return retiredRefusal(ctx, tx, current.Action)
 	case out.Removed != routing.Eligible:
 		return pinnedRefusal(out.Removed)
 	}
 	return fullScope(ctx, tx, c.Chain, &current)
+}
+
+// retiredRefusal is what a retry gets whose replica is retired: for ever, unless an
+// attempt is still in question.
+func retiredRefusal(ctx context.Context, tx pgx.Tx, action fleet.ActionID) error {
+	var open bool
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM aip.reconciliation WHERE action_id = $1::text AND state <> 'resolved')", action.String()).Scan(&open)
+	switch {
+	case err != nil:
+		return err
+	case open:
+		return pinnedRefusal(routing.Retired)
+	}
+	return registry.RouteLost(action)
 }
 
 // definite reports whether any attempt of the action has a definite result (G44).

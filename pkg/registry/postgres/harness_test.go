@@ -125,7 +125,7 @@ func (d *database) subject(t testing.TB) registrytest.Subject {
 	}
 	return registrytest.Subject{
 		Catalog: d.data, Router: d.data, Reader: d.read, Publisher: d.control,
-		Fleet: leases{d.lifecycle, d.control, d.data}, Uncertain: d.data,
+		Fleet: leases{d.lifecycle, d.control, d.data}, Uncertain: d.data, Custody: d.control,
 		SetNow: func(now time.Time) { d.setNow(t, now) }, Archive: d.archive, RingKey: ring,
 	}
 }

@@ -16,13 +16,14 @@ import (
 
 // declaredSQL reads what was published about a replica beside its live state.
 const declaredSQL = `SELECT r.peer_did, r.tenant_id, v.manifest_digest, v.artifact_digest, v.capability_count,
-	i.config_revision, i.secret_provider_ref, s.status, i.enabled, t.enabled, to_json(l), aip.clock()
+	i.config_revision, i.secret_provider_ref, s.status, i.enabled, t.enabled, to_json(l), COALESCE(o.journal_id, ''), aip.clock()
 	FROM aip.replica r
 	JOIN aip.replica_live l ON l.replica_id = r.id
 	JOIN aip.connector_instance i ON i.id = r.instance_id
 	JOIN aip.connector_type t ON t.id = i.type_id
 	JOIN aip.connector_version v ON v.id = r.version_id
 	JOIN aip.version_status s ON s.version_id = v.id
+	LEFT JOIN aip.journal_offer o ON o.replica_id = r.id
 	WHERE r.id = $1::text`
 
 // standing is a replica as one statement read it.
@@ -47,10 +48,10 @@ func stand(ctx context.Context, db Querier, id fleet.ReplicaID, lock bool) (stan
 	}
 	s := standing{declared: lease.Declared{Replica: fleet.Replica{ID: id}}}
 	d := &s.declared
-	var tenant, manifest, artifact, status string
+	var tenant, manifest, artifact, status, offered string
 	var live []byte
 	err := db.QueryRow(ctx, declaredSQL, id.String()).Scan(&d.Replica.Peer.DID, &tenant, &manifest, &artifact, &d.Capabilities,
-		&d.ConfigRevision, &d.SecretProviderRef, &status, &d.InstanceEnabled, &d.TypeEnabled, &live, &s.now)
+		&d.ConfigRevision, &d.SecretProviderRef, &status, &d.InstanceEnabled, &d.TypeEnabled, &live, &offered, &s.now)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return standing{}, undeclared(id)
 	}
@@ -71,7 +72,8 @@ func stand(ctx context.Context, db Querier, id fleet.ReplicaID, lock bool) (stan
 	if s.live, err = row.live(); err != nil {
 		return standing{}, malformed(err)
 	}
-	return s, nil
+	s.live.OfferedJournal = optional(&p, fleet.ParseJournalID, offered)
+	return s, p.err
 }
 
 func undeclared(id fleet.ReplicaID) *fleet.Error {
@@ -85,10 +87,11 @@ func (r *Registry) Register(ctx context.Context, reg registry.Registration) (reg
 		switch {
 		case refusal != nil && refusal.Code == "lease.held":
 			return live, []event{leaseEvent(reg.Replica, "refused", "another host asked while the lease lives")}, refusal
+		case refusal != nil && refusal.Code == lease.CodeJournalChanged && s.live.OfferedJournal != reg.Journal:
+			live.OfferedJournal = reg.Journal
+			return live, []event{leaseEvent(reg.Replica, "refused", "it came with journal "+reg.Journal.String())}, refusal
 		case refusal != nil:
 			return live, nil, refusal
-		case !s.live.Journal.IsZero() && s.live.Journal != live.Journal:
-			return live, []event{leaseEvent(reg.Replica, "registered", "with another journal than before")}, nil
 		}
 		return live, []event{leaseEvent(reg.Replica, "registered", "")}, nil
 	})

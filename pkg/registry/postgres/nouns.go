@@ -49,7 +49,7 @@ func instanceListing() listing {
 
 func replicaListing() listing {
 	return listing{
-		from: "aip.replica r JOIN aip.replica_live l ON l.replica_id = r.id",
+		from: "aip.replica r JOIN aip.replica_live l ON l.replica_id = r.id LEFT JOIN aip.journal_offer o ON o.replica_id = r.id",
 		document: `json_build_object('id', r.id, 'instance_id', r.instance_id, 'version_id', r.version_id, 'endpoint', r.endpoint,
 			'peer', json_build_object('principal_id', r.peer_principal_id, 'principal_kind', r.peer_principal_kind,
 				'did', r.peer_did, 'trust_domain', r.trust_domain, 'transport_profile', r.transport_profile),
@@ -58,7 +58,7 @@ func replicaListing() listing {
 			'live', json_build_object('id', r.id, 'status', l.status, 'intent', l.intent, 'healthy', l.healthy,
 				'not_ready_beats', l.not_ready_beats, 'lease_epoch', l.lease_epoch, 'lease_sequence', l.lease_sequence,
 				'lease_expires_at', aip.instant(l.lease_expires_at), 'last_beat_at', aip.instant(l.last_beat_at),
-				'in_flight', l.in_flight, 'journal_id', l.journal_id, 'active_assignments', l.active,
+				'in_flight', l.in_flight, 'journal_id', l.journal_id, 'offered_journal_id', COALESCE(o.journal_id, ''), 'active_assignments', l.active,
 				'circuit', json_build_object('state', l.circuit_state, 'consecutive_unknowns', l.circuit_unknowns,
 					'open_until', aip.instant(l.circuit_open_until), 'opened_at', aip.instant(l.circuit_opened_at),
 					'openings', l.circuit_openings, 'probes_out', l.circuit_probes_out)))`,

@@ -53,6 +53,7 @@ var (
 	_ registry.Publisher = (*Registry)(nil)
 	_ registry.Fleet     = (*Registry)(nil)
 	_ registry.Uncertain = (*Registry)(nil)
+	_ registry.Custody   = (*Registry)(nil)
 )
 
 // Open connects every pool that is configured and checks its role, schema and

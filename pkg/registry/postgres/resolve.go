@@ -118,6 +118,8 @@ func (r *Registry) answer(ctx context.Context, req registry.RouteRequest, v verd
 		return none, r.nobody(ctx, req)
 	case "capacity":
 		return none, exceeded(fleet.ScopeKind(v.detail))
+	case "lost":
+		return none, registry.RouteLost(req.Action)
 	case "pinned":
 		return none, pinnedRefusal(routing.Reason(v.detail))
 	}

@@ -19,7 +19,7 @@ func (r *Registry) Status(ctx context.Context) (registry.Status, error) {
 		return registry.Status{}, err
 	}
 	s := registry.Status{
-		Replicas:  map[fleet.ReplicaStatus]int{fleet.ReplicaReady: 0, fleet.ReplicaDraining: 0, fleet.ReplicaOffline: 0},
+		Replicas:  map[fleet.ReplicaStatus]int{fleet.ReplicaReady: 0, fleet.ReplicaDraining: 0, fleet.ReplicaOffline: 0, fleet.ReplicaRetired: 0},
 		Versions:  map[fleet.VersionStatus]int{},
 		Uncertain: map[fleet.ReconciliationState]int{fleet.ReconcileOpen: 0, fleet.ReconcileOperator: 0, fleet.ReconcileResolved: 0},
 	}

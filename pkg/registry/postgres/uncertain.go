@@ -86,10 +86,19 @@ func (r *Registry) Note(ctx context.Context, key registry.ReconciliationKey, pro
 		return err
 	}
 	return r.transact(ctx, p, "reconcile.unavailable", func(tx pgx.Tx) error {
+		// The record first, then a later statement: a replica that was retired meanwhile is seen.
+		var found bool
+		err := tx.QueryRow(ctx, "SELECT true FROM aip.reconciliation WHERE action_id = $1::text AND fence = $2::bigint FOR NO KEY UPDATE",
+			key.Action.String(), key.Fence).Scan(&found)
+		if err != nil {
+			return certain(key, err)
+		}
 		// A late answer on a resolved record is evidence, not another decision (G06).
 		var number uint64
-		err := tx.QueryRow(ctx, `UPDATE aip.reconciliation SET probe_count = probe_count + 1,
-			state = CASE WHEN state = 'resolved' THEN state ELSE $3::text END,
+		err = tx.QueryRow(ctx, `UPDATE aip.reconciliation u SET probe_count = probe_count + 1,
+			state = CASE WHEN state = 'resolved' THEN state
+				WHEN (SELECT l.status FROM aip.replica_live l WHERE l.replica_id = u.replica_id) = 'retired' THEN 'operator'
+				ELSE $3::text END,
 			next_probe_at = CASE WHEN state = 'resolved' THEN next_probe_at ELSE $4::timestamptz END
 			WHERE action_id = $1::text AND fence = $2::bigint RETURNING probe_count`,
 			key.Action.String(), key.Fence, string(state), stored(next)).Scan(&number)

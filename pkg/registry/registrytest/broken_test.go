@@ -28,6 +28,42 @@ type reader struct{ registry.Reader }
 
 type uncertainty struct{ registry.Uncertain }
 
+type custody struct{ registry.Custody }
+
+// takesAnyJournal accepts by itself whatever journal a host comes with.
+type takesAnyJournal struct {
+	leases
+	registry.Custody
+}
+
+func (b takesAnyJournal) Register(ctx context.Context, reg registry.Registration) (registry.Lease, error) {
+	l, err := b.leases.Fleet.Register(ctx, reg)
+	if fleet.CodeOf(err) != "lease.journal_changed" {
+		return l, err
+	}
+	_, _ = b.AcceptJournal(ctx, registry.JournalAcceptance{Replica: reg.Replica, Journal: reg.Journal, Actor: "nobody", Reason: "none"})
+	return b.leases.Fleet.Register(ctx, reg)
+}
+
+// forgetsQuestions closes what a retired replica leaves open.
+type forgetsQuestions struct {
+	custody
+	registry.Reader
+	registry.Uncertain
+}
+
+func (b forgetsQuestions) Retire(ctx context.Context, t registry.Retirement) (registry.Retired, error) {
+	done, err := b.custody.Custody.Retire(ctx, t)
+	if err == nil {
+		open, _ := b.List(ctx, registry.Selection{Noun: registry.Reconciliations, Replica: t.Replica, State: "operator"})
+		for _, u := range open.Reconciliations {
+			_, _ = b.Decide(ctx, registry.ReconciliationKey{Action: u.Action, Fence: u.Fence},
+				registry.Decision{Resolution: fleet.ResolvedNotStarted, By: t.Actor, Evidence: digest("retired")})
+		}
+	}
+	return done, err
+}
+
 type forgetsTenant struct{ router }
 
 func (b forgetsTenant) Lookup(ctx context.Context, _ fleet.TenantID, a fleet.ActionID) (registry.RouteRecord, error) {
@@ -318,6 +354,10 @@ func broken() []struct {
 		{"ignores the page size", "G16/page_holds_its_bounds", func(r *memory.Registry, s *Subject) { s.Catalog = ignoresPageSize{catalogue{r}} }},
 		{"loses questions", "G42/every_expiry_opens_a_record", func(r *memory.Registry, s *Subject) { s.Reader = losesQuestions{reader{r}} }},
 		{"decides twice", "G38/first_decision_stands", func(r *memory.Registry, s *Subject) { s.Uncertain = decidesTwice{uncertainty{r}} }},
+		{"takes any journal", "G25/another_journal_needs_an_operator", func(r *memory.Registry, s *Subject) { s.Fleet = takesAnyJournal{leases{r}, r} }},
+		{"forgets questions of the retired", "G38/retired_with_unknowns_forgets_none", func(r *memory.Registry, s *Subject) {
+			s.Custody = forgetsQuestions{custody{r}, r, r}
+		}},
 		{"hands a question out twice", "G38/due_claims_for_a_while", func(r *memory.Registry, s *Subject) { s.Uncertain = handsOutTwice{uncertainty{r}} }},
 	}
 }

@@ -69,7 +69,7 @@ func sound() (*memory.Registry, Subject) {
 	key := []byte("ring key of the suite")
 	r := memory.New(memory.Config{RingKey: key, CursorKey: []byte("cursor key"), Now: c.Now})
 	return r, Subject{
-		Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r,
+		Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r,
 		SetNow: c.Set, Archive: r.Archive, RingKey: key,
 	}
 }

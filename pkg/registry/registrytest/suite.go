@@ -29,6 +29,7 @@ type Subject struct {
 	Publisher registry.Publisher
 	Fleet     registry.Fleet
 	Uncertain registry.Uncertain
+	Custody   registry.Custody
 
 	// SetNow sets the registry's clock. It may stand still afterwards, or run on from
 	// there at its usual pace.
@@ -83,7 +84,7 @@ type Case struct {
 func Cases() []Case {
 	return slices.Concat(
 		catalogCases(), publishCases(), resolveCases(), reuseCases(), orderCases(),
-		capacityCases(), settleCases(), circuitCases(), leaseCases(), expiryCases(),
+		capacityCases(), settleCases(), circuitCases(), leaseCases(), custodyCases(), expiryCases(),
 		tenancyCases(), boundsCases(), cancelCases(), aliasingCases(), uncertainCases(), revocationCases(),
 		concurrentCases(), incidentCases(), modelCases(),
 	)
