@@ -16,6 +16,12 @@ var releaseFile string
 //go:embed policy.yaml
 var policyFile string
 
+//go:embed conformance.yaml
+var conformanceFile string
+
+// Conformance is conformance.yaml, the calls that release conform makes.
+func Conformance() []byte { return []byte(conformanceFile) }
+
 // Policy is policy.yaml, the trust policy for the release. Its keys are placeholders.
 func Policy() []byte { return []byte(policyFile) }
 

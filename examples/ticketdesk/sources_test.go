@@ -8,12 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aipfleet/aipfleet/examples/ticketdesk"
 	"github.com/aipfleet/aipfleet/examples/ticketdesk/desk"
 	"github.com/aipfleet/aipfleet/pkg/admission"
+	"github.com/aipfleet/aipfleet/pkg/admission/sigstore"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
@@ -108,5 +112,27 @@ func TestFleet_G38_TheToolsWithEffectsAndTheReconcileToolAreBound(t *testing.T) 
 		if bound["ticketdesk:"+tool] != 2 {
 			t.Errorf("ticketdesk:%s is bound %d times, want once for each tenant", tool, bound["ticketdesk:"+tool])
 		}
+	}
+}
+
+// The policy asks for every kind of evidence there is, and each key may do one thing.
+func TestPolicy_G33_EverySlotHasARule(t *testing.T) {
+	text := string(ticketdesk.Policy())
+	for _, name := range placeholder.FindAllString(text, -1) {
+		pair, err := sigstore.GenerateKey("ed25519")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = strings.Replace(text, name, strings.ReplaceAll(string(pair.Public), "\n", `\n`), 1)
+	}
+	policy, err := admission.ParsePolicy([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		admission.SlotSignature, admission.SlotProvenance, admission.SlotSBOM, admission.SlotVulnerability, admission.SlotConformance, admission.SlotApproval,
+	}
+	if got := policy.Slots(); !slices.Equal(got, want) || len(policy.Keys()) != 6 {
+		t.Errorf("slots %v, %d keys", got, len(policy.Keys()))
 	}
 }

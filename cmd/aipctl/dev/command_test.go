@@ -110,6 +110,33 @@ func TestAipctl_G40_ARefusalSaysRuleAndExitCode(t *testing.T) {
 	}
 }
 
+// The release of a private fleet is admitted by all six slots, two people's approvals
+// among them.
+func TestAdmit_G33_EverySlotOfTheReleaseWasEvaluated(t *testing.T) {
+	var doc struct {
+		Item struct {
+			Report struct {
+				Documents []struct{ Slot, Signer string }
+			}
+		}
+	}
+	shown := exits(t, 0, "release", "verify", live.Place().Release(), "--policy", live.TrustPolicy(), "-o", "json")
+	if err := json.Unmarshal(shown.Stdout, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range doc.Item.Report.Documents {
+		got = append(got, d.Slot+" by "+d.Signer)
+	}
+	want := []string{
+		"signature by publisher", "provenance by builder", "sbom by builder", "vulnerability by scanner", "conformance by runner",
+		"approval by ann", "approval by bob",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("evidence %q, want %q", got, want)
+	}
+}
+
 // A wrong package is refused with coded findings, and nothing is written.
 func TestAdmit_G33_AWrongPackageIsRefusedAndNothingIsWritten(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "next")

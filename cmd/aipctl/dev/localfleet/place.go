@@ -69,7 +69,7 @@ func (p Place) make() error {
 // names lists everything that is ever made in the directory, but for the database.
 func (p Place) names() []string {
 	return []string{
-		"secrets", "config", "logs", "hosts", "accounts", "source", "next", "release", "release-1.1.0", "wrong",
+		"secrets", "config", "logs", "hosts", "accounts", "source", "conformance", "next", "release", "release-1.1.0", "wrong",
 		"aipctl.yaml", "fleet.yaml", "summary.json", "evidence.txt", "dev.json", "dev.lock",
 	}
 }

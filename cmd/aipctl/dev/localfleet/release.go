@@ -13,16 +13,6 @@ import (
 // Connector is the first part of the example's capability ids.
 const Connector = "ticketdesk"
 
-// What the provenance of the release says; the example's trust policy wants it so.
-const (
-	builderID  = "https://builds.example/ticketdesk"
-	sourceRepo = "https://git.example/ticketdesk"
-	sourceRef  = "refs/tags/v1.0.0"
-)
-
-func (f *Fleet) publisherKey() string { return f.place.Secret("publisher.pem") }
-func (f *Fleet) builderKey() string   { return f.place.Secret("builder.pem") }
-
 // TrustPolicy is the file with the fleet's trust policy.
 func (f *Fleet) TrustPolicy() string { return f.place.Config("trust.yaml") }
 
@@ -32,7 +22,7 @@ func (f *Fleet) publish(ctx context.Context) error {
 	for _, s := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{stepPacked, f.pack}, {stepAdmitted, f.admit}, {stepPromoted, f.promote}} {
+	}{{stepTrusted, f.trust}, {stepPacked, f.pack}, {stepAdmitted, f.admit}, {stepPromoted, f.promote}} {
 		if f.state.Done[s.name] {
 			continue
 		}
@@ -46,24 +36,29 @@ func (f *Fleet) publish(ctx context.Context) error {
 	return f.apply(ctx)
 }
 
-// pack makes the publisher's keys and the signed package. A half-made one of an
-// earlier start is thrown away.
-func (f *Fleet) pack(ctx context.Context) error {
-	for _, key := range []string{f.publisherKey(), f.builderKey()} {
-		if _, err := os.Stat(key); err == nil {
+// trust makes the keys of everybody who vouches for a release, and puts the policy
+// that names them into force.
+func (f *Fleet) trust(ctx context.Context) error {
+	for _, s := range signers() {
+		if _, err := os.Stat(f.signerKey(s)); err == nil {
 			continue
 		}
-		if _, err := f.must(ctx, "release", "keygen", key); err != nil {
+		if _, err := f.must(ctx, "release", "keygen", f.signerKey(s)); err != nil {
 			return err
 		}
 	}
-	f.say("packing and signing the release of %s", Connector)
-	return f.PackInto(ctx, f.place.Release())
+	if err := f.writeTrustPolicy(); err != nil {
+		return err
+	}
+	_, err := f.must(ctx, "trust", "apply", f.TrustPolicy(), "--yes", "--reason", "whom this private fleet trusts")
+	return err
 }
 
-// PackInto packs, signs and attests the example's release into a directory.
-func (f *Fleet) PackInto(ctx context.Context, dir string) error {
-	return f.packFrom(ctx, ticketdesk.Release(), f.programs.path("ticketdesk"), dir)
+// pack makes the package with all its evidence. A half-made one of an earlier start is
+// thrown away.
+func (f *Fleet) pack(ctx context.Context) error {
+	f.say("packing the release of %s, running it against its scenarios, and signing", Connector)
+	return f.packFrom(ctx, ticketdesk.Release(), f.programs.path("ticketdesk"), f.place.Release())
 }
 
 // PackNext makes a later release of the same program into a directory: its artifact
@@ -93,46 +88,29 @@ func (f *Fleet) PackNext(ctx context.Context, dir string) error {
 	return f.packFrom(ctx, text, folder, dir)
 }
 
-// packFrom packs an artifact under a description, signs and attests it.
+// packFrom packs an artifact under a description, and has everybody vouch for it.
 func (f *Fleet) packFrom(ctx context.Context, description []byte, artifact, dir string) error {
-	source := filepath.Join(f.place.dir, "source")
 	for _, step := range []func() error{
 		func() error { return os.RemoveAll(dir) },
-		func() error { return os.MkdirAll(source, 0o755) },
-		func() error { return writeFile(filepath.Join(source, "release.yaml"), description, 0o644) },
+		func() error { return os.MkdirAll(f.source(""), 0o755) },
+		func() error { return writeFile(f.source("release.yaml"), description, 0o644) },
 	} {
 		if err := step(); err != nil {
 			return unavailable("dev.release", "the release cannot be written", err)
 		}
 	}
-	for _, args := range [][]string{
-		{"release", "pack", source, "--artifact", artifact, "--out", dir, "--discover"},
-		{"release", "attest", dir, "--slot", "sbom", "--key", f.builderKey()},
-		{"release", "attest", dir, "--slot", "provenance", "--key", f.builderKey(),
-			"--builder-id", builderID, "--source-repository", sourceRepo, "--source-ref", sourceRef},
-		{"release", "sign", dir, "--key", f.publisherKey()},
-	} {
-		if _, err := f.must(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// admit puts the trust policy and the release into the registry.
-func (f *Fleet) admit(ctx context.Context) error {
-	if err := f.writeTrustPolicy(); err != nil {
+	if _, err := f.must(ctx, "release", "pack", f.source(""), "--artifact", artifact, "--out", dir, "--discover"); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"trust", "apply", f.TrustPolicy(), "--yes", "--reason", "whom this private fleet trusts"},
-		{"admit", "release", f.place.Release(), "--yes", "--reason", "first release of the private fleet"},
-	} {
-		if _, err := f.must(ctx, args...); err != nil {
-			return err
-		}
+	return f.vouch(ctx, dir)
+}
+
+// admit puts the release into the registry.
+func (f *Fleet) admit(ctx context.Context) error {
+	if _, err := f.must(ctx, "admit", "release", f.place.Release(), "--yes", "--reason", "first release of the private fleet"); err != nil {
+		return err
 	}
-	f.say("admitted the release: signature, provenance and sbom were evaluated")
+	f.say("admitted the release: signature, provenance, sbom, vulnerability, conformance and approval were evaluated")
 	return nil
 }
 
@@ -144,12 +122,12 @@ func (f *Fleet) writeTrustPolicy() error {
 		return unavailable("dev.config", "the example's trust policy cannot be read", err)
 	}
 	var keys []tree
-	for _, k := range []struct{ id, file string }{{"publisher", f.publisherKey()}, {"builder", f.builderKey()}} {
-		public, err := os.ReadFile(k.file + ".pub")
+	for _, id := range signers() {
+		public, err := os.ReadFile(f.signerKey(id) + ".pub")
 		if err != nil {
 			return unavailable("dev.keys", "a public key cannot be read", err)
 		}
-		keys = append(keys, tree{"id": k.id, "public_key": string(public)})
+		keys = append(keys, tree{"id": id, "public_key": string(public)})
 	}
 	policy["keys"] = keys
 	return f.place.writeYAML(f.TrustPolicy(), policy)

@@ -27,6 +27,7 @@ const stateFormat = 1
 // Steps that are done once in a fleet's life.
 const (
 	stepDatabase = "database"
+	stepTrusted  = "trusted"
 	stepPacked   = "packed"
 	stepAdmitted = "admitted"
 	stepPromoted = "promoted"
