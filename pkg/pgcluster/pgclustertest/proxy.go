@@ -34,6 +34,7 @@ type Proxy struct {
 	dsn      string
 	armed    atomic.Pointer[cutting]
 	cuts     atomic.Int64
+	deaf     atomic.Bool
 	wait     sync.WaitGroup
 	mu       sync.Mutex
 	open     map[net.Conn]bool
@@ -76,13 +77,21 @@ func (p *Proxy) Arm(at Cut, hook func(backend int)) { p.armed.Store(&cutting{at,
 // Disarm forgets a cut that has not happened.
 func (p *Proxy) Disarm() { p.armed.Store(nil) }
 
-func (p *Proxy) close() {
-	_ = p.listener.Close()
+// Sever closes every connection that is open now, whatever it is in the middle of. The
+// server goes on with a statement that it has begun: a driver that asks it to cancel, as
+// it does when a connection breaks, is not heard from now on.
+func (p *Proxy) Sever() {
+	p.deaf.Store(true)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for c := range p.open {
 		_ = c.Close()
 	}
-	p.mu.Unlock()
+}
+
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.Sever()
 	p.wait.Wait()
 }
 
@@ -135,7 +144,7 @@ func (s *session) end() {
 // is armed.
 func (s *session) fromClient() {
 	defer s.end()
-	if err := copyStartup(s.server, s.client); err != nil {
+	if err := copyStartup(s.server, s.client, s.proxy.deaf.Load()); err != nil {
 		return
 	}
 	ran := false // a statement ran since the last commit
@@ -221,8 +230,13 @@ const maxMessage = 64 << 20
 
 var errMessage = errors.New("not a message of the protocol")
 
-// copyStartup carries the first message, which has no kind.
-func copyStartup(to io.Writer, from io.Reader) error {
+// cancelRequest is the code of a first message that asks to cancel another connection's
+// statement.
+const cancelRequest = 80877102
+
+// copyStartup carries the first message, which has no kind; when deaf, not a request to
+// cancel.
+func copyStartup(to io.Writer, from io.Reader, deaf bool) error {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
 		return err
@@ -235,6 +249,9 @@ func copyStartup(to io.Writer, from io.Reader) error {
 	copy(raw, head[:])
 	if _, err := io.ReadFull(from, raw[4:]); err != nil {
 		return err
+	}
+	if deaf && binary.BigEndian.Uint32(raw[4:8]) == cancelRequest {
+		return errMessage
 	}
 	_, err := to.Write(raw)
 	return err

@@ -44,3 +44,10 @@ func (r *Registry) SettleIn(ctx context.Context, tx pgx.Tx, a fleet.Assignment, 
 
 // LockPublication is the statement that takes the publication lock alone.
 const LockPublication = "SELECT pg_advisory_xact_lock(" + lockPublication + ")"
+
+// Queued is how many calls wait for a tick.
+func (r *Registry) Queued() int {
+	r.shared.mu.Lock()
+	defer r.shared.mu.Unlock()
+	return len(r.shared.queue)
+}
