@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 	"github.com/aipfleet/aipfleet/pkg/registry"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
 
 // plan is one node of a plan as auto_explain writes it.
@@ -32,13 +34,16 @@ type explained struct {
 // TestPlans_G08_EveryHotStatementGoesByKey runs the real functions with auto_explain on
 // for nested statements, over statistics of a real size, and reads every plan out of the
 // server's log: no sequential scan, and no index that is read from end to end, in any
-// statement of resolve, retry, settle, beat or lookup.
+// statement of resolve, retry, settle, beat or lookup, of a tick of many, and where an
+// instance has more replicas than are read and sorted.
 func TestPlans_G08_EveryHotStatementGoesByKey(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, pgx.QueryExecModeCacheStatement)
-	d.build(t, shape{tenants: 200, replicas: 3, capacity: 100})
+	d.build(t, shape{tenants: 100, replicas: 3, capacity: 100})
+	d.crowd(t, 0, 3, 60)
 	d.history(t, 5000)
 	d.releases(t, 500)
+	d.flights(t, 500)
 	d.exec(t, "ANALYZE")
 	for _, role := range []string{"aip_data", "aip_lifecycle"} {
 		for _, setting := range []string{
@@ -54,15 +59,19 @@ func TestPlans_G08_EveryHotStatementGoesByKey(t *testing.T) {
 	d.lifecycle = d.open(t, lifecycleConfig(t, d))
 	offset := logSize(t)
 	d.everyHotVerb(t)
+	d.everyTick(t)
 	d.data.Close()
 	d.lifecycle.Close()
 	plans := d.plansSince(t, offset)
 	d.data, d.lifecycle = d.open(t, dataConfig(t, d)), d.open(t, lifecycleConfig(t, d))
 
-	seen, scans := map[string]bool{}, 0
+	seen, scans, shared := map[string]bool{}, map[string]int{}, 0
 	for _, e := range plans {
 		if !strings.Contains(e.Query, "aip.") || strings.Contains(e.Query, "pg_catalog") || strings.Contains(e.Query, "schema_file") {
 			continue // the checks at the opening of a pool
+		}
+		if strings.Contains(e.Query, "unnest(p_") { // only a tick is given arrays
+			shared++
 		}
 		walk(e.Plan, func(p plan) {
 			if p.Relation == "" {
@@ -70,17 +79,82 @@ func TestPlans_G08_EveryHotStatementGoesByKey(t *testing.T) {
 			}
 			seen[p.Relation] = true
 			if bad := endToEnd(p); bad != "" {
-				scans++
-				t.Errorf("%s of %s in: %s", bad, p.Relation, strings.Join(strings.Fields(e.Query), " "))
+				scans[fmt.Sprintf("%s of %s in: %s", bad, p.Relation, strings.Join(strings.Fields(e.Query), " "))]++
 			}
 		})
 	}
-	t.Logf("%d plans over %d tables", len(plans), len(seen))
-	for _, table := range []string{"route", "attempt", "attempt_settlement", "reservation", "replica_live", "route_candidate", "scope_counter", "tombstone", "replica", "connector_instance"} {
+	for scan, times := range scans {
+		t.Errorf("%d times %s", times, scan)
+	}
+	t.Logf("%d plans over %d tables, %d of statements of a tick", len(plans), len(seen), shared)
+	if shared == 0 {
+		t.Error("no statement of a tick was planned: it was not checked")
+	}
+	for _, table := range []string{"route", "attempt", "attempt_settlement", "reservation", "replica_live", "replica_load", "replica_group",
+		"route_candidate", "scope_counter", "tombstone", "replica", "connector_instance", "quota_effective"} {
 		if !seen[table] {
 			t.Errorf("no plan reads %s: nothing was checked", table)
 		}
 	}
+}
+
+// crowd gives one instance more replicas than are read and sorted.
+func (d *database) crowd(t *testing.T, instance, from, to int) {
+	t.Helper()
+	var set registry.ChangeSet
+	for m := from; m < to; m++ {
+		set.Replicas = append(set.Replicas, replica(instance, m, 100))
+	}
+	d.publish(t, set)
+	for m := from; m < to; m++ {
+		d.register(t, instance, m)
+	}
+}
+
+// flights leaves actions reserved, as a fleet at work has them.
+func (d *database) flights(t *testing.T, n int) {
+	t.Helper()
+	requests := make([]registry.RouteRequest, n)
+	for i := range requests {
+		requests[i] = request(fmt.Sprintf("flight%d", i), i%50)
+	}
+	for _, result := range d.data.ResolveBatch(t.Context(), requests) {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+	}
+}
+
+// everyTick resolves and settles many actions through the queue, some of them twice, so
+// that a tick has items of every kind.
+func (d *database) everyTick(t *testing.T) {
+	t.Helper()
+	config := dataConfig(t, d)
+	config.Coalesce = postgres.Coalesce{Direct: 0, Ticks: 2, Batch: 64}
+	shared := d.open(t, config)
+	for round := range 3 {
+		var all sync.WaitGroup
+		for n := range 48 {
+			all.Go(func() {
+				req := request(fmt.Sprintf("tick%dn%d", round, n), n%8)
+				a, err := shared.Resolve(t.Context(), req)
+				if err == nil {
+					_, err = shared.Resolve(t.Context(), req)
+				}
+				if err == nil {
+					_, err = shared.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeCompleted})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if n := shared.Shared(); n.Calls < 48 {
+		t.Errorf("%+v: hardly anything was shared", n)
+	}
+	shared.Close() // its sessions have written their plans when they end
 }
 
 // releases adds types and versions, as a fleet of some size has them: of a table of one
@@ -97,11 +171,11 @@ func (d *database) releases(t *testing.T, n int) {
 	}
 }
 
-// endToEnd names a node that reads a whole table. Of the one row of catalog_revision
-// there is nothing else to read.
+// endToEnd names a node that reads a whole table. Of the one row of catalog_revision or
+// deployment there is nothing else to read.
 func endToEnd(p plan) string {
 	switch {
-	case p.Relation == "catalog_revision":
+	case p.Relation == "catalog_revision", p.Relation == "deployment":
 	case strings.Contains(p.Kind, "Seq Scan"), strings.Contains(p.Kind, "Bitmap Heap Scan"):
 		return p.Kind
 	case strings.Contains(p.Kind, "Index") && p.Condition == "":
