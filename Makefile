@@ -19,7 +19,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## check Go and PostgreSQL's server programs; install the latter when missing
@@ -52,6 +52,10 @@ crash: setup ## break real processes at every named point and count; QUICK=1 bre
 	@mkdir -p bin
 	go test -c -o bin/crash.test ./scripts/crash
 	cd scripts/crash && CRASH_FULL=$(if $(QUICK),,1) ../../bin/crash.test -test.timeout 30m
+
+.PHONY: public-mcp
+public-mcp: setup ## pack, admit and call two public MCP servers from npm; needs node, npm and its registry
+	AIP_PUBLIC_MCP=1 go test ./scripts/guests -run TestPublicMCP -count=1 -timeout 15m -v
 
 .PHONY: sim
 sim: ## simulate the protocol in virtual time for SEEDS seeds (10000) from FROM (0) on

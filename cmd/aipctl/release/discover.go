@@ -55,7 +55,9 @@ func (d *discovery) run(ctx context.Context, a *app.App, dir string, r admission
 	}
 	cmd.Dir = scratch
 	a.Progressf("starting %s once to ask for its tools", r.Artifact.Path)
-	client := mcp.NewClient(&mcp.Implementation{Name: "aipctl", Version: "1"}, nil)
+	// It offers the server nothing, as a host does: a server may list other tools to
+	// clients that can do more.
+	client := mcp.NewClient(&mcp.Implementation{Name: "aipctl", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, nil)
 	if err != nil {
 		return fleet.Manifest{}, discoverError(err)

@@ -108,13 +108,35 @@ func refused(e *jsonrpc.Error) connector.Result {
 
 // answer is what a tool call answers, as far as it is used.
 type answer struct {
-	Content []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	} `json:"content"`
+	Content    []content       `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
 	ResultType string          `json:"resultType"`
+}
+
+// content is one part of an answer: a text, or an image, a sound, a resource or a link
+// to one, which goes on as it came.
+type content struct {
+	kind, text string
+	raw        json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(data []byte) error {
+	var said struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	err := json.Unmarshal(data, &said)
+	c.kind, c.text, c.raw = said.Type, said.Text, slices.Clone(data)
+	return err
+}
+
+// output is what an action gets of an answer that is not structured: its texts, and all
+// of its parts when some are not texts.
+type output struct {
+	Text    string            `json:"text"`
+	Content []json.RawMessage `json:"content,omitempty"`
 }
 
 func read(raw json.RawMessage) connector.Result {
@@ -131,18 +153,29 @@ func read(raw json.RawMessage) connector.Result {
 	case len(got.Structured) > 0 && string(got.Structured) != "null":
 		return connector.Result{Class: connector.Succeeded, Output: got.Structured}
 	}
-	output, err := json.Marshal(map[string]string{"text": got.texts()})
+	out, err := json.Marshal(got.output())
 	if err != nil {
 		return unknown("the tool's answer cannot be read")
 	}
-	return connector.Result{Class: connector.Succeeded, Output: output}
+	return connector.Result{Class: connector.Succeeded, Output: out}
+}
+
+func (a answer) output() output {
+	out := output{Text: a.texts()}
+	if !slices.ContainsFunc(a.Content, func(c content) bool { return c.kind != "text" }) {
+		return out
+	}
+	for _, c := range a.Content {
+		out.Content = append(out.Content, c.raw)
+	}
+	return out
 }
 
 func (a answer) texts() string {
 	var parts []string
 	for _, c := range a.Content {
-		if c.Type == "text" {
-			parts = append(parts, c.Text)
+		if c.kind == "text" {
+			parts = append(parts, c.text)
 		}
 	}
 	return strings.Join(parts, "\n")

@@ -59,6 +59,12 @@ func newServer(dir string) *sdk.Server {
 		s.RemoveTools("shows")
 		return map[string]any{}, nil
 	})
+	s.AddTool(&sdk.Tool{Name: "draws", InputSchema: json.RawMessage(anyObject)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{
+			&sdk.TextContent{Text: "a picture"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("png")},
+			&sdk.ResourceLink{URI: "desk://1", Name: "one"}, &sdk.TextContent{Text: os.Getenv("TOKEN")},
+		}}, nil
+	})
 	addTransaction(dir, add)
 	return s
 }
@@ -100,7 +106,7 @@ func await(path string) {
 
 func oddManifest() fleet.Manifest {
 	m := fleet.Manifest{AIPVersion: "1.0", Name: "odd", Version: "1"}
-	for _, tool := range []string{"heeds", "deaf", "shows", "grows", "book"} {
+	for _, tool := range []string{"heeds", "deaf", "shows", "grows", "draws", "book"} {
 		m.Capabilities = append(m.Capabilities, fleet.CapabilityDefinition{ID: capability(tool), InputSchema: json.RawMessage(anyObject)})
 		i := fleet.Implementation{Capability: capability(tool), Adapter: "mcp", Tool: tool}
 		if tool == "book" {
@@ -162,6 +168,18 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it never came to: %s", what)
 		}
+	}
+}
+
+// TestInvoke_G39_NoPartOfAnAnswerIsLost: what is not text goes on as it came, and no
+// credential with it.
+func TestInvoke_G39_NoPartOfAnAnswerIsLost(t *testing.T) {
+	a, _, _ := odd(t)
+	_, out := invoke(a, "draws")
+	const want = `{"text":"a picture\n[redacted]","content":[{"type":"text","text":"a picture"},` +
+		`{"type":"image","data":"cG5n","mimeType":"image/png"},{"type":"resource_link","uri":"desk://1","name":"one"},{"type":"text","text":"[redacted]"}]}`
+	if r := <-out; r.Class != connector.Succeeded || !sameJSON(t, r.Output, []byte(want)) {
+		t.Errorf("got %s %+v", r.Output, r)
 	}
 }
 
