@@ -35,7 +35,7 @@ var layers = []struct {
 		"pkg/pgcluster", "pkg/host/journal", "pkg/host/secret",
 	}, false},
 	{"4 planes", []string{
-		"pkg/fairness", "pkg/dispatch", "pkg/gateway", "pkg/lifecycle", "pkg/host", "pkg/reconcile",
+		"pkg/fairness", "pkg/dispatch", "pkg/gateway", "pkg/lifecycle", "pkg/host", "pkg/reconcile", "pkg/retention",
 	}, false},
 	{"5 client and host process", []string{"pkg/client", "pkg/host/hostmain"}, false},
 	{"6 dashboard", []string{"tui"}, true},

@@ -15,8 +15,9 @@ type Answer struct {
 	Result   *protocol.ActionResult
 	Status   *protocol.ActionStatus
 	Refusal  *protocol.HostRefusal
-	Raw      []byte // exact bytes of the result document, when there is one
-	Text     string // of a refusal, printable
+	Ack      *protocol.Ack // only where it was asked for
+	Raw      []byte        // exact bytes of the result document, when there is one
+	Text     string        // of a refusal, printable
 	Evidence fleet.Digest
 }
 
@@ -31,7 +32,7 @@ func (c *Courier) open(m message, reply peer.Reply) (*Answer, error) {
 		return nil, badAnswer("it answers another message")
 	}
 	answer := &Answer{Evidence: opened.Digest()}
-	if err := answer.read(opened); err != nil {
+	if err := answer.read(opened, m.ack); err != nil {
 		return nil, badAnswer("%s", err.Error())
 	}
 	if r := answer.Refusal; r != nil && !r.Message.IsZero() && r.Message != fleet.DigestBytes(m.bytes) {
@@ -47,7 +48,12 @@ func badAnswer(format string, args ...any) error {
 	return fleet.Errorf(fleet.Unknown, CodeBadAnswer, "the host's answer is not acceptable").Because(format, args...)
 }
 
-func (a *Answer) read(o envelope.Opened) error {
+func (a *Answer) read(o envelope.Opened, ack bool) error {
+	if key := (protocol.Ack{}).BodyKey(); ack && o.BodyKey() == key {
+		taken, err := protocol.Read[protocol.Ack](o)
+		a.Ack = &taken
+		return err
+	}
 	switch o.BodyKey() {
 	case protocol.ActionResult{}.BodyKey():
 		result, err := protocol.Read[protocol.ActionResult](o)
@@ -102,6 +108,8 @@ func (a *Answer) action() fleet.ActionID {
 		return a.Result.ActionID
 	case a.Status != nil:
 		return a.Status.ActionID
+	case a.Ack != nil:
+		return a.Ack.ActionID
 	}
 	return a.Refusal.Action
 }

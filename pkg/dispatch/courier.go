@@ -47,6 +47,7 @@ const (
 	CodeNoAnswer  = "dispatch.no_answer"  // written, and no answer came
 	CodeBadAnswer = "dispatch.bad_answer" // unsigned, invalid, or about something else
 	CodeMessage   = "dispatch.message"    // the message could not be made
+	CodeNotEnded  = "dispatch.not_ended"  // a host does not agree that an action ended
 )
 
 // Sent is what every send of one signed message brought back.
@@ -91,6 +92,7 @@ type message struct {
 	endpoint peer.Endpoint
 	peer     envelope.DID
 	bytes    []byte
+	ack      bool // an acknowledgement is an answer to it
 }
 
 func (c *Courier) seal(doc protocol.Document, r fleet.RouteAssignment, route protocol.RouteCoordinates, key string) (message, error) {
@@ -159,6 +161,32 @@ func (c *Courier) Status(ctx context.Context, record registry.RouteRecord) (acti
 // Cancel asks the pinned host to stop the action, and answers with its evidence.
 func (c *Courier) Cancel(ctx context.Context, record registry.RouteRecord, reason string) (action.Finding, error) {
 	return c.ask(ctx, protocol.Cancel{ActionID: record.Route.Action, Reason: reason}, record)
+}
+
+// Settled tells the pinned host that central is done with the action, so that it need
+// not keep the result beyond its own retention. It depends on nothing but the route
+// (G43). Nil means that the host has taken it; saying it again is harmless.
+func (c *Courier) Settled(ctx context.Context, record registry.RouteRecord) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	a := record.Assignment()
+	m, err := c.seal(protocol.ActionSettled{ActionID: a.Route.Action}, a.Route, protocol.CoordinatesOf(a, "", a.Attempt.Deadline), "")
+	if err != nil {
+		return err
+	}
+	m.ack = true
+	sent := c.send(ctx, m)
+	switch {
+	case sent.Answer == nil:
+		return sent.Err
+	case sent.Answer.Ack != nil:
+		return nil
+	}
+	f, err := sent.Answer.finding(m.peer)
+	if err != nil {
+		return err
+	}
+	return fleet.Errorf(fleet.Conflict, CodeNotEnded, "the host does not know the end of action %s", a.Route.Action).Because("it says %s", f.State)
 }
 
 func (c *Courier) ask(ctx context.Context, doc protocol.Document, record registry.RouteRecord) (action.Finding, error) {

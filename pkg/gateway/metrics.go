@@ -21,6 +21,8 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 	attempts *prometheus.HistogramVec
 	resolved *prometheus.CounterVec
+	archived prometheus.Counter
+	told     *prometheus.CounterVec
 	now      func() time.Time
 }
 
@@ -40,11 +42,17 @@ func NewMetrics(now func() time.Time, load func() fairness.Load) *Metrics {
 		resolved: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aipd_reconciled_total", Help: "Uncertain attempts decided, by resolution.",
 		}, []string{"resolution"}),
+		archived: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aipd_actions_archived_total", Help: "Ended actions whose input and result this process gave up after their retention.",
+		}),
+		told: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aipd_actions_settled_told_total", Help: "Tries to tell a host that an action is over and kept no more, by how they ended.",
+		}, []string{"outcome"}),
 	}
 	gauge := func(name, help string, value func(fairness.Load) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(load()) })
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.resolved, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.resolved, m.archived, m.told, collectors.NewGoCollector(),
 		gauge("aipd_actions_in_flight", "Actions that hold a permit.", func(l fairness.Load) float64 { return float64(l.InFlight) }),
 		gauge("aipd_actions_queued", "Actions that wait for a permit.", func(l fairness.Load) float64 { return float64(l.Queued) }),
 		gauge("aipd_actions_queued_bytes", "Bytes of waiting inputs.", func(l fairness.Load) float64 { return float64(l.QueuedBytes) }),
@@ -60,6 +68,13 @@ func (m *Metrics) Attempt(outcome fleet.Outcome, took time.Duration) {
 // Resolved counts one decided uncertain attempt.
 func (m *Metrics) Resolved(resolution fleet.Resolution) {
 	m.resolved.WithLabelValues(string(resolution)).Inc()
+}
+
+// Retained counts what a retention pass did.
+func (m *Metrics) Retained(archived, told, untold int) {
+	m.archived.Add(float64(archived))
+	m.told.WithLabelValues("heard").Add(float64(told))
+	m.told.WithLabelValues("failed").Add(float64(untold))
 }
 
 func (m *Metrics) handler() http.HandlerFunc {

@@ -33,6 +33,9 @@ const (
 	OwnerLease = 2 * time.Second
 )
 
+// Keep is how long both aipd keep actions after their end: longer than any test.
+const Keep = time.Hour
+
 // Rig is a fleet whose every part may be broken.
 type Rig struct {
 	Fleet     *localfleet.Fleet
@@ -132,6 +135,7 @@ func (r *Rig) name(programs string) error {
 		config := place.Config(name + ".yaml")
 		err = edit(place.Config("serve.yaml"), config, func(c map[string]any) {
 			c["listen"], c["principal"], c["owner_lease"] = address, fmt.Sprintf("gateway.%d", i+1), OwnerLease.String()
+			c["retention"] = map[string]any{"actions": Keep.String(), "every": "200ms"}
 		})
 		if err != nil {
 			return err

@@ -90,6 +90,7 @@ func codes() []Explanation {
 		return Explanation{Word: word, What: "code", Meaning: meaning, Next: next}
 	}
 	return []Explanation{
+		code("action.archived", "The action ended, and its result is not kept any more; neither its id nor its key runs again.", "aipctl route inspect ACTION; for new work use another id and key"),
 		code("action.conflict", "The action id or idempotency key is taken by other content.", "submit the new content under a new id"),
 		code("action.unknown", "There is no such action, or it belongs to another tenant.", "aipctl action list"),
 		code("action.not_final", "The action has no definite result yet.", "aipctl action watch ACTION"),
@@ -101,6 +102,7 @@ func codes() []Explanation {
 		code("confirm.refused", "The answer to the confirmation was no.", "nothing was changed"),
 		code("context.none", "No target is chosen.", "aipctl context set NAME …, then aipctl context use NAME"),
 		code("dispatch.no_answer", "The host was sent the action and did not answer: it may have happened.", "aipctl reconcile show ACTION"),
+		code("dispatch.not_ended", "A host does not know the end of an action that central gave up; it keeps what it has.", "aipctl reconcile show ACTION"),
 		code("drain.timeout", "Work is still pinned to a replica at the deadline; the drain goes on.", "aipctl get routes --reserved --replica ID"),
 		code("fleet_file", "The fleet file does not have the grammar of plan and apply.", "aipctl get instances -o yaml shows the fields"),
 		code("lease.held", "The replica's lease is live and held by another journal.", "wait for the lease to end, or stop the other process"),

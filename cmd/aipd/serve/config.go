@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/aipfleet/aipfleet/pkg/action"
 	"github.com/aipfleet/aipfleet/pkg/fairness"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
@@ -39,6 +40,7 @@ type Config struct {
 	Fairness        FairnessConfig  `yaml:"fairness"`
 	Workers         int             `yaml:"workers"` // actions in flight; overrides fairness.in_flight
 	Reconcile       ReconcileConfig `yaml:"reconcile"`
+	Retention       RetentionConfig `yaml:"retention"`
 	OwnerLease      time.Duration   `yaml:"owner_lease"` // 15s: how long a silent aipd keeps its actions
 	Grace           time.Duration   `yaml:"grace"`       // 20s: how long a stop waits for running actions
 	LeaseTTL        time.Duration   `yaml:"lease_ttl"`   // memory: of hosts' leases
@@ -112,6 +114,13 @@ type ReconcileConfig struct {
 	FirstPause  time.Duration `yaml:"first_pause"`
 	LastPause   time.Duration `yaml:"last_pause"`
 	Age         time.Duration `yaml:"age"` // when an operator must decide
+}
+
+// RetentionConfig says how long ended actions are kept: input, result and state. Their
+// ids, keys and verdicts stay for ever.
+type RetentionConfig struct {
+	Actions time.Duration `yaml:"actions"` // after the end; 0 keeps them for ever, else at least 1m
+	Every   time.Duration `yaml:"every"`   // 1m: between looks
 }
 
 func (f FairnessConfig) bounds(workers int) fairness.Bounds {
@@ -191,6 +200,8 @@ func (c *Config) check() error {
 		return configError("policy_file is missing").Advise("without a rule that allows something, everything is denied")
 	case c.Auth.JWT == nil && c.Auth.TokensFile == "":
 		return configError("auth accepts no credential").Advise("set auth.jwt or auth.tokens_file")
+	case c.Retention.Actions != 0 && c.Retention.Actions < action.MinKeep:
+		return configError("retention.actions is 0, or at least %s", action.MinKeep)
 	case c.Registry == "memory" && (c.Publication == "" || c.Operators == ""):
 		return configError("registry memory needs publication and operators")
 	}

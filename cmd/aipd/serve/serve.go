@@ -23,6 +23,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/protocol"
 	"github.com/aipfleet/aipfleet/pkg/reconcile"
 	"github.com/aipfleet/aipfleet/pkg/registry"
+	"github.com/aipfleet/aipfleet/pkg/retention"
 )
 
 // process is what a program has of its surroundings.
@@ -38,6 +39,7 @@ type plane struct {
 	stores     stores
 	engine     *dispatch.Engine
 	reconciler *reconcile.Reconciler
+	keeper     *retention.Keeper
 	handler    http.Handler
 	peers      *peer.Client
 	grace      time.Duration
@@ -134,6 +136,10 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 		Every: c.Reconcile.Every, ExpireEvery: c.Reconcile.ExpireEvery,
 		FirstPause: c.Reconcile.FirstPause, LastPause: c.Reconcile.LastPause, Age: c.Reconcile.Age,
 	})
+	keeper := retention.New(retention.Config{
+		Actions: s.archive, Routes: s.registry, Records: s.registry, Host: courier, Keep: c.Retention.Actions, Every: c.Retention.Every, Log: p.log,
+		Observe: func(done retention.Pass) { metrics.Retained(done.Archived, done.Told, done.Untold) },
+	})
 	server := gateway.New(gateway.Config{
 		Engine: engine, Actions: s.actions, Routes: s.registry, Catalog: s.registry, By: a.by, Policy: a.policy,
 		Ready: gateway.NewReadiness(p.now, checks(s, engine)...), Metrics: metrics, Version: version(), Now: p.now, Log: p.log,
@@ -144,7 +150,7 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 		mux.Handle(protocol.PathControl, s.lifecycle)
 	}
 	return &plane{
-		stores: s, engine: engine, reconciler: reconciler, handler: mux, peers: peers, grace: max(c.Grace, 20*time.Second),
+		stores: s, engine: engine, reconciler: reconciler, keeper: keeper, handler: mux, peers: peers, grace: max(c.Grace, 20*time.Second),
 		tlsCert: c.TLSCert, tlsKey: c.TLSKey,
 	}, nil
 }
@@ -185,6 +191,7 @@ func (pl *plane) serve(ctx context.Context, listener net.Listener, p process, id
 	}
 	parts.Go(func() { failed(pl.engine.Run(ctx)) })
 	parts.Go(func() { pl.reconciler.Run(ctx) })
+	parts.Go(func() { pl.keeper.Run(ctx) })
 	parts.Go(func() { failed(pl.listen(server, listener)) })
 	parts.Go(func() { pl.reloads(ctx, p) })
 	pl.announce(ctx, listener, p, id)

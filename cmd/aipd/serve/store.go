@@ -31,6 +31,7 @@ type contracts interface {
 type stores struct {
 	registry  contracts
 	actions   action.Store
+	archive   action.Archive
 	lifecycle http.Handler                    // only with the registry in memory
 	reload    func(ctx context.Context) error // only with the registry in memory
 	close     func()
@@ -50,7 +51,8 @@ func (o Options) openStores(ctx context.Context, c Config, p process, id identit
 	if err != nil {
 		return stores{}, err
 	}
-	return stores{registry: reg, actions: actionpostgres.New(reg.DataPool(), p.now), close: reg.Close}, nil
+	actions := actionpostgres.New(reg.DataPool(), p.now)
+	return stores{registry: reg, actions: actions, archive: actions, close: reg.Close}, nil
 }
 
 // memoryRegistry is a registry in memory with the file it came from.
@@ -80,8 +82,9 @@ func (o Options) openMemory(ctx context.Context, c Config, p process, id identit
 	if err != nil {
 		return stores{}, err
 	}
+	actions := actionmemory.New(p.now)
 	return stores{
-		registry: m.Registry, actions: actionmemory.New(p.now), lifecycle: server.Handler(), reload: m.load, close: func() {},
+		registry: m.Registry, actions: actions, archive: actions, lifecycle: server.Handler(), reload: m.load, close: func() {},
 	}, nil
 }
 

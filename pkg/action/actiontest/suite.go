@@ -19,6 +19,8 @@ type Harness struct {
 	Store action.Store
 	// Elapse lets d pass for the store's clock.
 	Elapse func(t *testing.T, d time.Duration)
+	// Routed gives the action a route, where the store looks for one.
+	Routed func(t *testing.T, s action.Submission)
 }
 
 // Run runs the suite; open makes a fresh, empty store for each case.
@@ -44,6 +46,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"G39_AnOwnerThatLeavesIsReplacedAtOnce", leave},
 		{"G44_ARetryableActionIsNobodysUntilReopened", reopen},
 		{"G18_ListPagesOneTenant", list},
+		{"G44_WhatIsArchivedStaysTakenAndNeverRuns", archivedStays},
+		{"G38_OnlyWhatEndedLongAgoIsArchived", archivedOnly},
+		{"G39_HostsAreToldUntilTheyHeard", archivedTold},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })

@@ -22,6 +22,7 @@ type Store struct {
 	records map[fleet.ActionID]action.Record
 	keys    map[key]fleet.ActionID
 	owners  map[string]time.Time // until when an owner may be silent
+	gone    map[fleet.ActionID]*archived
 }
 
 type key struct {
@@ -34,7 +35,7 @@ type key struct {
 func New(now func() time.Time) *Store {
 	return &Store{
 		now: now, records: map[fleet.ActionID]action.Record{},
-		keys: map[key]fleet.ActionID{}, owners: map[string]time.Time{},
+		keys: map[key]fleet.ActionID{}, owners: map[string]time.Time{}, gone: map[fleet.ActionID]*archived{},
 	}
 }
 
@@ -66,8 +67,14 @@ func (s *Store) Submit(ctx context.Context, submission action.Submission) (actio
 		}
 		return clone(old), false, nil
 	}
+	if old, taken := s.gone[r.ID]; taken {
+		return action.Record{}, false, old.again(r, "the action id")
+	}
 	k := key{r.Tenant, r.Capability, r.IdempotencyKey}
 	if first, taken := s.keys[k]; taken && k.text != "" {
+		if old, over := s.gone[first]; over {
+			return action.Record{}, false, old.again(r, "the idempotency key")
+		}
 		old := s.records[first]
 		if old.Content != r.Content {
 			return action.Record{}, false, action.ConflictError("the idempotency key")
@@ -89,6 +96,9 @@ func (s *Store) Get(ctx context.Context, tenant fleet.TenantID, id fleet.ActionI
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.records[id]
+	if old, over := s.gone[id]; over && old.tenant == tenant {
+		return action.Record{}, action.GoneError(id, old.state)
+	}
 	if !ok || r.Tenant != tenant {
 		return action.Record{}, action.NotFoundError(id)
 	}

@@ -73,7 +73,7 @@ func (s *Store) Submit(ctx context.Context, submission action.Submission) (actio
 func (s *Store) holder(ctx context.Context, r action.Record) (action.Record, error) {
 	var id, tenant string
 	err := s.db.QueryRow(ctx, takenSQL, r.ID.String(), r.Tenant.String(), r.Capability.String(), r.IdempotencyKey).Scan(&id, &tenant)
-	if errors.Is(err, pgx.ErrNoRows) { // rows are never deleted
+	if errors.Is(err, pgx.ErrNoRows) { // rows are never deleted, archived ones neither
 		return action.Record{}, fleet.Errorf(fleet.Contended, "action.submit", "the action is being submitted by somebody else")
 	}
 	if err != nil {
@@ -91,22 +91,50 @@ func (s *Store) holder(ctx context.Context, r action.Record) (action.Record, err
 		return action.Record{}, err
 	}
 	old, err := s.Get(ctx, r.Tenant, parsed)
+	if fleet.CodeOf(err) == action.CodeArchived {
+		return action.Record{}, s.over(ctx, r, parsed, what)
+	}
 	if err == nil && old.Content != r.Content {
 		return action.Record{}, action.ConflictError(what)
 	}
 	return old, err
 }
 
+// over answers a submission whose id or key is that of an archived action.
+func (s *Store) over(ctx context.Context, r action.Record, id fleet.ActionID, what string) error {
+	state, content, _, err := s.archived(ctx, r.Tenant, id)
+	if err != nil {
+		return err
+	}
+	if content != r.Content {
+		return action.ConflictError(what)
+	}
+	return action.ArchivedError(id, state)
+}
+
 // Get implements action.Store.
 func (s *Store) Get(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID) (action.Record, error) {
 	r, err := scan(s.db.QueryRow(ctx, getSQL, id.String(), tenant.String()))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return action.Record{}, action.NotFoundError(id)
+		return action.Record{}, s.missing(ctx, tenant, id)
 	}
 	if err != nil {
 		return action.Record{}, readError("action.get", "the action could not be read", err)
 	}
 	return r, nil
+}
+
+// missing says why there is no such action: it is archived, or there never was one that
+// this tenant may know of.
+func (s *Store) missing(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID) error {
+	state, _, over, err := s.archived(ctx, tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case over:
+		return action.GoneError(id, state)
+	}
+	return action.NotFoundError(id)
 }
 
 // Advance implements action.Store. One statement compares and sets; when it changes

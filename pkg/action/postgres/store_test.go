@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/aipfleet/aipfleet/pkg/action"
 	"github.com/aipfleet/aipfleet/pkg/action/actiontest"
 	"github.com/aipfleet/aipfleet/pkg/action/postgres"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
@@ -63,7 +64,8 @@ func TestStore(t *testing.T) {
 			exec(t, admin, fmt.Sprintf(`CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
 				AS 'SELECT pg_catalog.clock_timestamp() + %d * interval ''1 microsecond'''`, offset.Microseconds()))
 		}
-		return actiontest.Harness{Store: postgres.New(pool, time.Now), Elapse: elapse}
+		routed := func(t *testing.T, s action.Submission) { exec(t, admin, routeOf(s)) }
+		return actiontest.Harness{Store: postgres.New(pool, time.Now), Elapse: elapse, Routed: routed}
 	})
 }
 
@@ -74,6 +76,7 @@ func TestGrants_G44_ResultsAndSubmissionsAreInsertOnly(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE aip.action_result SET document = 'x'", "DELETE FROM aip.action_result",
 		"UPDATE aip.action SET input = 'x'", "DELETE FROM aip.action", "DELETE FROM aip.action_state",
+		"UPDATE aip.action_archive SET state = 'failed'", "DELETE FROM aip.action_archive", "INSERT INTO aip.action_archive (action_id) VALUES ('act_x')",
 	} {
 		if _, err := pool.Exec(t.Context(), statement); err == nil {
 			t.Errorf("aip_data may: %s", statement)
