@@ -200,7 +200,8 @@ func (r *rig) admit(g guest) (string, fleet.Manifest) {
 	return dir, p.Manifest()
 }
 
-// trust adds the type of a guest to the trust policy.
+// trust adds the type of a guest to the trust policy, which asks for three slots here:
+// what the others prove is the example's.
 func (r *rig) trust(g guest) {
 	r.Helper()
 	text, err := os.ReadFile(r.fleet.TrustPolicy())
@@ -212,6 +213,12 @@ func (r *rig) trust(g guest) {
 		r.Fatal(err)
 	}
 	types, _ := policy["types"].([]any)
+	if slots, ok := policy["slots"].(tree); ok {
+		for _, name := range []string{"vulnerability", "conformance", "approval"} {
+			delete(slots, name)
+		}
+	}
+	policy["distinct_signers"] = [][]string{{"signature", "provenance"}}
 	policy["types"] = append(types, tree{"type": g.typeID(), "owners": []string{"guests"}, "signers": []string{"publisher", "builder"}})
 	r.writeYAML(r.fleet.TrustPolicy(), policy)
 	r.aipctl("trust", "apply", r.fleet.TrustPolicy(), "--yes", "--reason", "guests")
