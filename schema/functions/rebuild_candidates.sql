@@ -4,9 +4,11 @@
 -- a positive weight, by version id.
 -- Locks: none beyond the rows written; readers see the old chains until the commit.
 -- Role: control, inside a publication. Plan: a nested loop from the given instances, by index;
--- "= ANY" on a long parameter would compare every row with every one of them.
+-- "= ANY" on a long parameter would compare every row with every one of them. The join is
+-- planned in the order in which it is written, which is that loop: planned freely it takes
+-- longer to plan than a small publication takes.
 CREATE OR REPLACE FUNCTION aip.rebuild_candidates(p_instances text[]) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     DELETE FROM aip.route_candidate c USING unnest(p_instances) AS u (id) WHERE c.instance_id = u.id;
     INSERT INTO aip.route_candidate (tenant_id, capability_id, instance_id, version_id, type_id, priority, policy_revision,
                                      credential_revision_ref, quota_policy_ref, weight, draw_offset, draw_weights, draw_index,

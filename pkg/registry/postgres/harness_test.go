@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -24,6 +23,8 @@ const password = "a password of this test"
 // database is one test's own database with the registry opened under each role.
 type database struct {
 	name      string
+	stopped   bool   // its clock stands
+	clearing  string // the statements of clear
 	admin     *pgxpool.Pool
 	control   *postgres.Registry
 	data      *postgres.Registry
@@ -75,17 +76,27 @@ func (d *database) open(t testing.TB, c postgres.Config) *postgres.Registry {
 
 func (d *database) exec(t testing.TB, statement string, args ...any) {
 	t.Helper()
-	if _, err := d.admin.Exec(context.Background(), statement, args...); err != nil {
+	var mode []any
+	if len(args) == 0 { // it may be several statements
+		mode = []any{pgx.QueryExecModeSimpleProtocol}
+	}
+	if _, err := d.admin.Exec(context.Background(), statement, append(mode, args...)...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// setNow makes the database's clock stand at a time: the one function that the
-// registry reads time from is replaced.
+// setNow makes the database's clock stand at a time. The one function that the registry
+// reads time from is replaced once, by one that reads a row: replacing it again for each
+// step would have every session plan every statement anew.
 func (d *database) setNow(t testing.TB, now time.Time) {
 	t.Helper()
-	d.exec(t, fmt.Sprintf("CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT '%s'::timestamptz $$",
-		now.UTC().Format("2006-01-02 15:04:05.999999-07")))
+	if !d.stopped {
+		d.stopped = true
+		d.exec(t, "CREATE TABLE public.stopped (at timestamptz NOT NULL); INSERT INTO public.stopped VALUES (now())")
+		d.exec(t, "GRANT USAGE ON SCHEMA public TO PUBLIC; GRANT SELECT ON public.stopped TO PUBLIC")
+		d.exec(t, "CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT at FROM public.stopped $$")
+	}
+	d.exec(t, "UPDATE public.stopped SET at = $1", now)
 }
 
 // archive does as the owner what no login role may.

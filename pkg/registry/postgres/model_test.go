@@ -14,7 +14,7 @@ import (
 func TestModel_G04_RandomSequencesAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, pgx.QueryExecModeCacheStatement)
-	d.exec(t, "CREATE TABLE public.seed AS SELECT * FROM aip.quota_effective")
+	d.keepSeed(t)
 	registrytest.CheckModel(t, func() registrytest.Subject {
 		d.clear(t)
 		return d.subject(t)
