@@ -52,24 +52,27 @@ func flatten(record any) map[string]string {
 	if err != nil {
 		return flat
 	}
-	var tree map[string]any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if dec.Decode(&tree) == nil {
-		flattenInto(flat, "", tree)
-	}
+	flattenInto(flat, "", raw)
 	return flat
 }
 
-func flattenInto(flat map[string]string, prefix string, tree map[string]any) {
-	for name, v := range tree {
-		path := prefix + name
-		if sub, ok := v.(map[string]any); ok {
-			flattenInto(flat, path+".", sub)
-			continue
+// flattenInto takes an object apart. Arrays, and strings with escapes, are written anew:
+// they may be spelled in more than one way.
+func flattenInto(flat map[string]string, prefix string, object []byte) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(object, &members) != nil {
+		return
+	}
+	for name, raw := range members {
+		switch {
+		case raw[0] == '{':
+			flattenInto(flat, prefix+name+".", raw)
+		case raw[0] == '[' || bytes.IndexByte(raw, '\\') >= 0:
+			again, _ := json.Marshal(decode(raw)) // it was decoded from JSON
+			flat[prefix+name] = string(again)
+		default:
+			flat[prefix+name] = string(raw)
 		}
-		raw, _ := json.Marshal(v) // it was decoded from JSON
-		flat[path] = string(raw)
 	}
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/settlement"
 )
 
-// write puts the accepted records down, each noun as one set in one statement, and
-// computes the chains that they change. Nothing that another session may hold is
+// write puts the accepted records down, each noun in sets of many rows, and computes
+// the chains that they change. Nothing that another session may hold is
 // waited for here: live rows are only inserted, capacities move in resize.
 func (r *Registry) write(ctx context.Context, tx pgx.Tx, d prepared) error {
 	for _, step := range []func(context.Context, pgx.Tx, prepared) error{
@@ -25,17 +26,23 @@ func (r *Registry) write(ctx context.Context, tx pgx.Tx, d prepared) error {
 	return nil
 }
 
-// set writes rows as one JSON array that the statement turns into a record set.
-func set(ctx context.Context, tx pgx.Tx, statement string, n int, rows any) error {
-	if n == 0 {
-		return nil
+// batch is how many rows one statement writes: the server keeps as many in memory, and
+// nothing that is queued for a statement's end grows with the publication.
+const batch = 5000
+
+// set writes rows in batches, each as one JSON array that the statement turns into a
+// record set.
+func set[R any](ctx context.Context, tx pgx.Tx, statement string, rows []R) error {
+	for part := range slices.Chunk(rows, batch) {
+		raw, err := json.Marshal(part)
+		if err != nil {
+			return fleet.Invalidf("publish.json", "the change set cannot be written as JSON").Caused(err)
+		}
+		if _, err := tx.Exec(ctx, statement, string(raw)); err != nil {
+			return err
+		}
 	}
-	raw, err := json.Marshal(rows)
-	if err != nil {
-		return fleet.Invalidf("publish.json", "the change set cannot be written as JSON").Caused(err)
-	}
-	_, err = tx.Exec(ctx, statement, string(raw))
-	return err
+	return nil
 }
 
 type quotaRow struct {
@@ -97,19 +104,19 @@ func writeQuotas(ctx context.Context, tx pgx.Tx, d prepared) error {
 	means = append(means, effective("", unnamed), effective(fleet.QuotaDeployment, settlement.Deployment(find)))
 	err := set(ctx, tx, `INSERT INTO aip.quota_policy (ref, enabled, `+quotaColumns+`)
 		SELECT ref, enabled, `+quotaColumns+` FROM json_populate_recordset(NULL::aip.quota_policy, $1::json)
-		ON CONFLICT (ref) DO UPDATE SET enabled = EXCLUDED.enabled, `+quotaUpdates, len(rows), rows)
+		ON CONFLICT (ref) DO UPDATE SET enabled = EXCLUDED.enabled, `+quotaUpdates, rows)
 	if err != nil {
 		return err
 	}
 	return set(ctx, tx, `INSERT INTO aip.quota_effective (ref, `+quotaColumns+`)
 		SELECT ref, `+quotaColumns+` FROM json_populate_recordset(NULL::aip.quota_effective, $1::json)
-		ON CONFLICT (ref) DO UPDATE SET `+quotaUpdates, len(means), means)
+		ON CONFLICT (ref) DO UPDATE SET `+quotaUpdates, means)
 }
 
 func writeTypes(ctx context.Context, tx pgx.Tx, d prepared) error {
 	return set(ctx, tx, `INSERT INTO aip.connector_type (id, name, owner, enabled)
 		SELECT id, name, owner, enabled FROM json_populate_recordset(NULL::aip.connector_type, $1::json)
-		ON CONFLICT (id) DO UPDATE SET enabled = EXCLUDED.enabled`, len(d.result.Types), d.result.Types)
+		ON CONFLICT (id) DO UPDATE SET enabled = EXCLUDED.enabled`, d.result.Types)
 }
 
 func writeVersions(ctx context.Context, tx pgx.Tx, d prepared) error {
@@ -172,7 +179,7 @@ func writeCapabilities(ctx context.Context, tx pgx.Tx, v fleet.ConnectorVersion)
 	}
 	return set(ctx, tx, `INSERT INTO aip.capability (version_id, capability_id, contract_digest, definition, size, search, claimed, profiles)
 		SELECT version_id, capability_id, contract_digest, definition, size, search, claimed, profiles
-		FROM json_populate_recordset(NULL::aip.capability, $1::json)`, len(rows), rows)
+		FROM json_populate_recordset(NULL::aip.capability, $1::json)`, rows)
 }
 
 type instanceRow struct {
@@ -210,7 +217,7 @@ func (r *Registry) writeInstances(ctx context.Context, tx pgx.Tx, d prepared) er
 		SELECT id, tenant_id, type_id, ring, config_revision, secret_provider_ref, enabled
 		FROM json_populate_recordset(NULL::aip.connector_instance, $1::json)
 		ON CONFLICT (id) DO UPDATE SET config_revision = EXCLUDED.config_revision,
-			secret_provider_ref = EXCLUDED.secret_provider_ref, enabled = EXCLUDED.enabled`, len(rows), rows)
+			secret_provider_ref = EXCLUDED.secret_provider_ref, enabled = EXCLUDED.enabled`, rows)
 	if err != nil || len(ids) == 0 {
 		return err
 	}
@@ -219,5 +226,5 @@ func (r *Registry) writeInstances(ctx context.Context, tx pgx.Tx, d prepared) er
 	}
 	return set(ctx, tx, `INSERT INTO aip.instance_serving (instance_id, tenant_id, type_id, version_id, weight, position)
 		SELECT instance_id, tenant_id, type_id, version_id, weight, position
-		FROM json_populate_recordset(NULL::aip.instance_serving, $1::json)`, len(serving), serving)
+		FROM json_populate_recordset(NULL::aip.instance_serving, $1::json)`, serving)
 }

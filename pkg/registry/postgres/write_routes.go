@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -59,13 +60,13 @@ func (r *Registry) writeReplicas(ctx context.Context, tx pgx.Tx, d prepared) err
 			peer_principal_kind, peer_did, trust_domain, transport_profile, region, zone, capacity_class)
 		SELECT id, tenant_id, type_id, instance_id, version_id, endpoint, peer_principal_id,
 			peer_principal_kind, peer_did, trust_domain, transport_profile, region, zone, capacity_class
-		FROM json_populate_recordset(NULL::aip.replica, $1::json)`, len(rows), rows)
+		FROM json_populate_recordset(NULL::aip.replica, $1::json)`, rows)
 	if err != nil {
 		return err
 	}
 	return set(ctx, tx, `INSERT INTO aip.replica_live (replica_id, instance_id, version_id, region, zone, capacity_class, ring, capacity)
 		SELECT replica_id, instance_id, version_id, region, zone, capacity_class, ring, capacity
-		FROM json_populate_recordset(NULL::aip.replica_live, $1::json)`, len(rows), rows)
+		FROM json_populate_recordset(NULL::aip.replica_live, $1::json)`, rows)
 }
 
 // resize changes the capacity of known replicas, in the order of their ids, and never
@@ -107,21 +108,32 @@ type bindingRow struct {
 	Enabled               bool   `json:"enabled"`
 }
 
+// writeBindings inserts new bindings and changes known ones. Which is which was read under
+// the publisher's lock; trying each insert first costs a large publication twice.
 func writeBindings(ctx context.Context, tx pgx.Tx, d prepared) error {
-	rows := []bindingRow{}
+	var fresh, known []bindingRow
 	for _, b := range d.result.Bindings {
-		rows = append(rows, bindingRow{
+		row := bindingRow{
 			b.Tenant.String(), b.Capability.String(), b.Instance.String(), b.Priority, b.PolicyRevision,
 			b.CredentialRevisionRef, b.QuotaPolicyRef, b.Enabled,
-		})
+		}
+		if _, there := d.world.Bindings[b.BindingKey]; there {
+			known = append(known, row)
+		} else {
+			fresh = append(fresh, row)
+		}
 	}
-	return set(ctx, tx, `INSERT INTO aip.binding (tenant_id, capability_id, instance_id, priority, policy_revision,
+	err := set(ctx, tx, `INSERT INTO aip.binding (tenant_id, capability_id, instance_id, priority, policy_revision,
 			credential_revision_ref, quota_policy_ref, enabled)
 		SELECT tenant_id, capability_id, instance_id, priority, policy_revision, credential_revision_ref, quota_policy_ref, enabled
-		FROM json_populate_recordset(NULL::aip.binding, $1::json)
-		ON CONFLICT (tenant_id, capability_id, instance_id) DO UPDATE SET priority = EXCLUDED.priority,
-			policy_revision = EXCLUDED.policy_revision, credential_revision_ref = EXCLUDED.credential_revision_ref,
-			quota_policy_ref = EXCLUDED.quota_policy_ref, enabled = EXCLUDED.enabled`, len(rows), rows)
+		FROM json_populate_recordset(NULL::aip.binding, $1::json)`, fresh)
+	if err != nil {
+		return err
+	}
+	return set(ctx, tx, `UPDATE aip.binding b SET priority = n.priority, policy_revision = n.policy_revision,
+			credential_revision_ref = n.credential_revision_ref, quota_policy_ref = n.quota_policy_ref, enabled = n.enabled
+		FROM json_populate_recordset(NULL::aip.binding, $1::json) n
+		WHERE b.tenant_id = n.tenant_id AND b.capability_id = n.capability_id AND b.instance_id = n.instance_id`, known)
 }
 
 func writeEvidence(ctx context.Context, tx pgx.Tx, d prepared) error {
@@ -180,8 +192,24 @@ func rebuildChains(ctx context.Context, tx pgx.Tx, d prepared) error {
 	if len(instances)+len(types) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `SELECT aip.rebuild_candidates(ARRAY(
-		SELECT unnest($1::text[]) UNION SELECT id FROM aip.connector_instance WHERE type_id = ANY ($2::text[])))`,
-		instances.list(), types.list())
-	return err
+	rows, err := tx.Query(ctx, "SELECT id FROM aip.connector_instance WHERE type_id = ANY ($1::text[])", types.list())
+	if err != nil {
+		return err
+	}
+	ofTypes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, id := range ofTypes {
+		instances[id] = true
+	}
+	for part := range slices.Chunk(instances.list(), rebuiltAtOnce) {
+		if _, err := tx.Exec(ctx, "SELECT aip.rebuild_candidates($1::text[])", part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// rebuiltAtOnce is how many instances one statement computes the chains of.
+const rebuiltAtOnce = 200
