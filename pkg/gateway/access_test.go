@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -124,6 +125,69 @@ func TestJWT_G21_KeySetsWithSecretsAreRefused(t *testing.T) {
 		if fleet.CodeOf(err) != gateway.CodeFile {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestJWT_G18_KeysRollWithoutARestart: a changed file is read again, a key that was taken
+// away signs for nobody any more, and a file that cannot be used leaves the last good keys.
+func TestJWT_G18_KeysRollWithoutARestart(t *testing.T) {
+	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	old, next := newIssuer(t), newIssuer(t)
+	path := filepath.Join(t.TempDir(), "jwks.json")
+	put := func(text string) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+	}
+	set := func(keys ...jose.JSONWebKey) string {
+		return string(must(json.Marshal(jose.JSONWebKeySet{Keys: keys})))
+	}
+	put(set(old.key.Public()))
+	auth := must(gateway.NewJWT(gateway.JWTConfig{
+		Issuer: "https://issuer", Audience: "aipd", JWKSFile: path, TenantClaim: "tenant", Now: func() time.Time { return now },
+	}))
+	var said []error
+	auth.Watch(func(err error) { said = append(said, err) })
+	accepts := func(what string, i issuer, want bool) {
+		t.Helper()
+		token := i.sign(i.key, jose.EdDSA, map[string]any{"iss": "https://issuer", "aud": "aipd", "sub": "alice", "tenant": "acme", "exp": now.Add(time.Hour).Unix()})
+		if _, _, err := auth.Authenticate(t.Context(), token); (err == nil) != want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	next.key.KeyID = "k3"
+	accepts("the only key", old, true)
+	accepts("a key that is not there yet", next, false)
+	put(set(old.key.Public(), next.key.Public()))
+	accepts("both", old, true)
+	accepts("both", next, true)
+	put(set(next.key.Public()))
+	accepts("the old one, taken away", old, false)
+	accepts("the new one", next, true)
+	for _, bad := range []string{"hello", `{"keys":[]}`, set(old.key), strings.Repeat(" ", 1<<20) + set(old.key.Public())} {
+		put(bad)
+		accepts("the last good one", next, true)
+		accepts("one from before", old, false)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		now = now.Add(time.Minute)
+		accepts("without a file", next, true)
+	}
+	put(set(old.key.Public()))
+	accepts("a good one again", old, true)
+	failures := 0
+	for _, err := range said {
+		if err != nil {
+			failures++
+		}
+	}
+	if len(said) != 8 || failures != 5 {
+		t.Errorf("%d readings, %d failed: %v", len(said), failures, said)
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -21,10 +24,17 @@ type JWTConfig struct {
 	Now         func() time.Time
 }
 
-// JWT accepts signed tokens of one issuer for one audience.
+// JWT accepts signed tokens of one issuer for one audience. Its key set is read again
+// when the file changes, so that keys roll without a restart; a file that cannot be used
+// leaves the last good set in force.
 type JWT struct {
-	config JWTConfig
-	keys   jose.JSONWebKeySet
+	config  JWTConfig
+	keys    atomic.Pointer[jose.JSONWebKeySet]
+	watcher func(error)
+
+	reading sync.Mutex
+	seen    os.FileInfo
+	looked  time.Time
 }
 
 // algorithms is the allow list: asymmetric signatures only. "none" and the HMACs
@@ -41,26 +51,94 @@ func NewJWT(c JWTConfig) (*JWT, error) {
 	if c.Issuer == "" || c.Audience == "" || c.TenantClaim == "" || c.JWKSFile == "" {
 		return nil, fileError(c.JWKSFile, "auth.jwt needs issuer, audience, jwks_file and tenant_claim")
 	}
-	data, err := os.ReadFile(c.JWKSFile)
-	if err != nil {
-		return nil, fileError(c.JWKSFile, "%s", err.Error())
-	}
-	j := &JWT{config: c}
-	if err := json.Unmarshal(data, &j.keys); err != nil {
-		return nil, fileError(c.JWKSFile, "it is not a JSON Web Key Set")
-	}
-	if len(j.keys.Keys) == 0 {
-		return nil, fileError(c.JWKSFile, "it holds no key")
-	}
-	for _, k := range j.keys.Keys {
-		if !k.Valid() || !k.IsPublic() {
-			return nil, fileError(c.JWKSFile, "key %q is not a valid public key", k.KeyID)
-		}
-		if k.Use != "" && k.Use != "sig" {
-			return nil, fileError(c.JWKSFile, "key %q is not for signatures", k.KeyID)
-		}
+	j := &JWT{config: c, watcher: func(error) {}, looked: c.Now()}
+	if err := j.read(); err != nil {
+		return nil, err
 	}
 	return j, nil
+}
+
+// Watch sets who is told of every reading of a changed file: nil, or why the last good
+// keys stay. It is called before the first Authenticate.
+func (j *JWT) Watch(f func(error)) { j.watcher = f }
+
+// Bounds of the key set's file.
+const (
+	maxKeySet   = 1 << 20
+	maxKeys     = 256
+	betweenLook = time.Second // between looks at whether it changed
+)
+
+// read takes the file as it is now.
+func (j *JWT) read() error {
+	path := j.config.JWKSFile
+	f, err := os.Open(path)
+	if err != nil {
+		return fileError(path, "%s", err.Error())
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return fileError(path, "%s", err.Error())
+	}
+	j.seen = info
+	data, err := io.ReadAll(io.LimitReader(f, maxKeySet+1))
+	switch {
+	case err != nil:
+		return fileError(path, "%s", err.Error())
+	case len(data) > maxKeySet:
+		return fileError(path, "it is above 1 MiB")
+	}
+	keys, err := parseKeySet(path, data)
+	if err == nil {
+		j.keys.Store(keys)
+	}
+	return err
+}
+
+func parseKeySet(path string, data []byte) (*jose.JSONWebKeySet, error) {
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(data, &set); err != nil {
+		return nil, fileError(path, "it is not a JSON Web Key Set")
+	}
+	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
+		return nil, fileError(path, "it holds no key, or more than %d", maxKeys)
+	}
+	for _, k := range set.Keys {
+		if !k.Valid() || !k.IsPublic() {
+			return nil, fileError(path, "key %q is not a valid public key", k.KeyID)
+		}
+		if k.Use != "" && k.Use != "sig" {
+			return nil, fileError(path, "key %q is not for signatures", k.KeyID)
+		}
+	}
+	return &set, nil
+}
+
+// look reads the file again if it is another one than was read, at most once a second
+// and by one caller; the others go on with the keys there are.
+func (j *JWT) look() {
+	if !j.reading.TryLock() {
+		return
+	}
+	defer j.reading.Unlock()
+	now := j.config.Now()
+	if since := now.Sub(j.looked); since >= 0 && since < betweenLook {
+		return
+	}
+	j.looked = now
+	info, err := os.Stat(j.config.JWKSFile)
+	if err == nil && j.seen != nil && os.SameFile(info, j.seen) && info.ModTime().Equal(j.seen.ModTime()) && info.Size() == j.seen.Size() {
+		return
+	}
+	if err != nil {
+		if j.seen != nil { // said once
+			j.seen = nil
+			j.watcher(fileError(j.config.JWKSFile, "%s", err.Error()))
+		}
+		return
+	}
+	j.watcher(j.read())
 }
 
 // Authenticate implements Authenticator. Anything of three dotted parts is a JWT.
@@ -68,6 +146,7 @@ func (j *JWT) Authenticate(_ context.Context, credential string) (Identity, bool
 	if strings.Count(credential, ".") != 2 {
 		return Identity{}, false, nil
 	}
+	j.look()
 	parsed, err := jwt.ParseSigned(credential, algorithms())
 	if err != nil || len(parsed.Headers) != 1 {
 		return Identity{}, true, credentialError("it is not a token signed with an accepted algorithm")
@@ -98,7 +177,7 @@ var errNoKey = errors.New("no key verifies the token")
 // verifies only that one.
 func (j *JWT) verify(parsed *jwt.JSONWebToken, into ...any) error {
 	header := parsed.Headers[0]
-	for _, k := range j.keys.Keys {
+	for _, k := range j.keys.Load().Keys {
 		if header.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm {
 			continue
 		}

@@ -23,6 +23,7 @@ type Metrics struct {
 	resolved *prometheus.CounterVec
 	archived prometheus.Counter
 	told     *prometheus.CounterVec
+	keySets  *prometheus.CounterVec
 	now      func() time.Time
 }
 
@@ -48,11 +49,14 @@ func NewMetrics(now func() time.Time, load func() fairness.Load) *Metrics {
 		told: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aipd_actions_settled_told_total", Help: "Tries to tell a host that an action is over and kept no more, by how they ended.",
 		}, []string{"outcome"}),
+		keySets: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aipd_jwks_reads_total", Help: "Readings of a changed JWKS file, by how they ended; after a failed one the last good keys stay.",
+		}, []string{"outcome"}),
 	}
 	gauge := func(name, help string, value func(fairness.Load) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(load()) })
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.resolved, m.archived, m.told, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.seconds, m.attempts, m.resolved, m.archived, m.told, m.keySets, collectors.NewGoCollector(),
 		gauge("aipd_actions_in_flight", "Actions that hold a permit.", func(l fairness.Load) float64 { return float64(l.InFlight) }),
 		gauge("aipd_actions_queued", "Actions that wait for a permit.", func(l fairness.Load) float64 { return float64(l.Queued) }),
 		gauge("aipd_actions_queued_bytes", "Bytes of waiting inputs.", func(l fairness.Load) float64 { return float64(l.QueuedBytes) }),
@@ -68,6 +72,15 @@ func (m *Metrics) Attempt(outcome fleet.Outcome, took time.Duration) {
 // Resolved counts one decided uncertain attempt.
 func (m *Metrics) Resolved(resolution fleet.Resolution) {
 	m.resolved.WithLabelValues(string(resolution)).Inc()
+}
+
+// KeySet counts one reading of a changed JWKS file.
+func (m *Metrics) KeySet(err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.keySets.WithLabelValues(outcome).Inc()
 }
 
 // Retained counts what a retention pass did.

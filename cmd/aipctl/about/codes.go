@@ -119,7 +119,7 @@ func codes() []Explanation {
 		code("reconcile.retired", "The pinned host is retired: nobody is there to be asked.", "aipctl reconcile resolve ACTION"),
 		code("reconcile.no_answer", "The pinned host was not heard of in time.", "aipctl reconcile show ACTION"),
 		code("registry.role", "The database URL logs in as another role than the command needs.", "use the URL of the named role"),
-		code("registry.not_migrated", "The database has no schema, or an older one.", "aipctl registry migrate"),
+		code("registry.not_migrated", "The database has no schema, or an older one.", "aipctl registry init for an empty database, aipctl registry migrate for an older one"),
 		code("registry.schema_newer", "The database was migrated by a newer program, and its schema does not serve this one.", "upgrade this program"),
 		code("registry.privileges", "A role may do more or less than it must.", "aipctl registry roles"),
 		code("registry.audit", "An invariant does not hold over the live data.", "aipctl registry audit -o json"),

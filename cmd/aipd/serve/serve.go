@@ -82,6 +82,7 @@ func (o Options) run(ctx context.Context, p process) error {
 // access is who may do what.
 type access struct {
 	by     []gateway.Authenticator
+	jwt    *gateway.JWT // nil without
 	policy gateway.Policy
 }
 
@@ -101,11 +102,26 @@ func loadAccess(c Config, now func() time.Time) (access, error) {
 		if err != nil {
 			return a, err
 		}
-		a.by = append(a.by, jwt)
+		a.by, a.jwt = append(a.by, jwt), jwt
 	}
 	var err error
 	a.policy, err = gateway.LoadPolicy(c.PolicyFile)
 	return a, err
+}
+
+// watchKeys says, and counts, when the issuer's keys were read again.
+func (a access) watchKeys(metrics *gateway.Metrics, log *slog.Logger) {
+	if a.jwt == nil {
+		return
+	}
+	a.jwt.Watch(func(err error) {
+		metrics.KeySet(err)
+		if err != nil {
+			log.Error("changed JWKS file not usable; the last good keys stay", "code", fleet.CodeOf(err), "error", err.Error())
+			return
+		}
+		log.Info("JWKS file read again")
+	})
 }
 
 // build wires the planes of this process together.
@@ -121,6 +137,7 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 	scheduler := fairness.New(fairness.Config{Bounds: c.Fairness.bounds(c.Workers), Weight: c.Fairness.weight, Now: p.now})
 	metrics := gateway.NewMetrics(p.now, scheduler.Load)
 	metrics.WatchUncertain(s.registry.Status)
+	a.watchKeys(metrics, p.log)
 	engine := dispatch.New(dispatch.Config{
 		Owner: c.Principal + "/" + fleet.NewMessageID(p.now()).String(), Store: s.actions, Router: s.registry,
 		Uncertain: s.registry, Records: s.registry, Scheduler: scheduler, Courier: courier,

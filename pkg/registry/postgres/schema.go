@@ -164,6 +164,9 @@ func (r SchemaReport) Newer() bool { return r.Current > r.Max }
 // declares to serve this binary the functions may be newer, and none may be missing.
 func (r SchemaReport) Usable() error {
 	switch {
+	case r.Current == 0:
+		return fleet.Errorf(fleet.Conflict, "registry.not_migrated", "the database holds no registry").
+			Because("nothing was ever applied to it").Advise("aipctl registry init")
 	case r.Current < r.Min:
 		return fleet.Errorf(fleet.Conflict, "registry.not_migrated", "the database has schema version %d, this binary needs %d", r.Current, r.Min).
 			Advise("aipctl registry migrate")

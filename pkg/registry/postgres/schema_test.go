@@ -37,16 +37,17 @@ func TestOpen_G20_RefusesWhatAProcessMustNotRunOn(t *testing.T) {
 	cases := []struct {
 		name, prepare, restore, code string
 		config                       postgres.Config
+		next                         string // "" is any
 	}{
 		{name: "the owner's login", code: "registry.role", config: postgres.Config{DataURL: url(t, d.name, "aip_migrate")}},
 		{name: "a superuser", code: "registry.role", config: postgres.Config{DataURL: cluster.AdminDSN(d.name)}},
 		{name: "another role of the registry", code: "registry.role", config: postgres.Config{DataURL: url(t, d.name, "aip_control")}},
-		{name: "an unmigrated database", code: "registry.not_migrated", config: postgres.Config{
+		{name: "an empty database", code: "registry.not_migrated", next: "aipctl registry init", config: postgres.Config{
 			DataURL: cluster.DSN("aip_data", password, pgclustertest.NewDatabase(t, ""))}},
 		{name: "a newer schema", code: "registry.schema_newer", config: postgres.Config{DataURL: data},
 			prepare: "INSERT INTO aip.schema_file (name, version, sha256) VALUES ('99999_x.sql', 99999, 'x')",
 			restore: "DELETE FROM aip.schema_file WHERE version = 99999"},
-		{name: "an older function", code: "registry.not_migrated", config: postgres.Config{DataURL: data},
+		{name: "an older function", code: "registry.not_migrated", next: "aipctl registry migrate", config: postgres.Config{DataURL: data},
 			prepare: "UPDATE aip.schema_file SET sha256 = 'x' || sha256 WHERE name = 'resolve_one.sql'",
 			restore: "UPDATE aip.schema_file SET sha256 = substr(sha256, 2) WHERE name = 'resolve_one.sql'"},
 		{name: "one privilege too many", code: "registry.privileges", config: postgres.Config{DataURL: data},
@@ -69,6 +70,9 @@ func TestOpen_G20_RefusesWhatAProcessMustNotRunOn(t *testing.T) {
 			e := refusal(t, c.config)
 			if e.Code != c.code {
 				t.Errorf("refused with %s (%v), want %s", e.Code, e, c.code)
+			}
+			if c.next != "" && e.Next != c.next {
+				t.Errorf("next is %q, want %q", e.Next, c.next)
 			}
 			if text := e.Error() + e.Next; strings.Contains(text, "wrong@") || strings.Contains(text, password) {
 				t.Errorf("the refusal shows the password: %s", text)
