@@ -23,8 +23,9 @@ const password = "a password of this test"
 // database is one test's own database with the registry opened under each role.
 type database struct {
 	name      string
-	stopped   bool   // its clock stands
-	clearing  string // the statements of clear
+	stopped   bool              // its clock stands
+	clearing  string            // the statements of clear
+	mode      pgx.QueryExecMode // how statements are sent; zero on a server of its own
 	admin     *pgxpool.Pool
 	control   *postgres.Registry
 	data      *postgres.Registry
@@ -45,19 +46,32 @@ func fresh(t testing.TB, mode pgx.QueryExecMode) *database {
 			Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password,
 		})
 	})
-	d := &database{name: pgclustertest.NewDatabase(t, template)}
+	d := &database{name: pgclustertest.NewDatabase(t, template), mode: mode}
 	var err error
 	if d.admin, err = pgxpool.New(t.Context(), pgclustertest.Shared(t).AdminDSN(d.name)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.admin.Close)
-	d.control = d.open(t, postgres.Config{ControlURL: url(t, d.name, "aip_control"), ExecMode: mode})
-	config := dataConfig(t, d)
-	config.ExecMode = mode
-	d.data = d.open(t, config)
-	d.lifecycle = d.open(t, postgres.Config{LifecycleURL: url(t, d.name, "aip_lifecycle"), ExecMode: mode})
-	d.read = d.open(t, postgres.Config{ReadURL: url(t, d.name, "aip_readonly"), ExecMode: mode})
+	d.openAll(t)
 	return d
+}
+
+// openAll starts the four processes.
+func (d *database) openAll(t testing.TB) {
+	t.Helper()
+	d.control = d.open(t, postgres.Config{ControlURL: url(t, d.name, "aip_control"), ExecMode: d.mode})
+	config := dataConfig(t, d)
+	config.ExecMode = d.mode
+	d.data = d.open(t, config)
+	d.lifecycle = d.open(t, postgres.Config{LifecycleURL: url(t, d.name, "aip_lifecycle"), ExecMode: d.mode})
+	d.read = d.open(t, postgres.Config{ReadURL: url(t, d.name, "aip_readonly"), ExecMode: d.mode})
+}
+
+// restarted is the same database with every process started anew.
+func (d *database) restarted(t testing.TB) registrytest.Subject {
+	again := *d
+	again.openAll(t)
+	return again.subject(t)
 }
 
 func dataConfig(t testing.TB, d *database) postgres.Config {
@@ -134,11 +148,15 @@ func (d *database) subject(t testing.TB) registrytest.Subject {
 	if err := d.admin.QueryRow(t.Context(), "SELECT ring_key FROM aip.deployment").Scan(&ring); err != nil {
 		t.Fatal(err)
 	}
-	return registrytest.Subject{
+	s := registrytest.Subject{
 		Catalog: d.data, Router: d.data, Reader: d.read, Publisher: d.control,
 		Fleet: leases{d.lifecycle, d.control, d.data}, Uncertain: d.data, Custody: d.control,
 		SetNow: func(now time.Time) { d.setNow(t, now) }, Archive: d.archive, RingKey: ring,
 	}
+	if d.mode != 0 {
+		s.Restart = func() registrytest.Subject { return d.restarted(t) }
+	}
+	return s
 }
 
 func lifecycleConfig(t testing.TB, d *database) postgres.Config {

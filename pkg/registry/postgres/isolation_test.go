@@ -28,7 +28,7 @@ func (d *database) begin(t *testing.T, role string) session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	for _, s := range []string{"SET idle_in_transaction_session_timeout = 0", "SET lock_timeout = '20s'", "SET statement_timeout = '20s'"} {
+	for _, s := range []string{"SET idle_in_transaction_session_timeout = 0", "SET lock_timeout = '1min'", "SET statement_timeout = '1min'"} {
 		if _, err := conn.Exec(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,8 @@ func (s session) end(t *testing.T, commit bool) {
 	}
 }
 
-const patience = 20 * time.Second
+// patience ends a test that waits for what never comes: long, since machines are busy.
+const patience = time.Minute
 
 // waits returns once some other session waits for a lock that s holds; false when the
 // other one was done without waiting.

@@ -38,6 +38,23 @@ func TestSuiteBehindAPooler(t *testing.T) {
 	}
 }
 
+// TestSuite_CatchesBrokenRegistries proves that the cases can fail on this registry too,
+// each defect under the guarantee that it breaks (G04-G42).
+func TestSuite_CatchesBrokenRegistries(t *testing.T) {
+	turns := newTurns(t, pgx.QueryExecModeCacheStatement)
+	var lent sync.Map
+	registrytest.RunBroken(t, func(t *testing.T) registrytest.Subject {
+		if d, again := lent.Load(t); again {
+			d.(*database).clear(t)
+			return d.(*database).subject(t)
+		}
+		t.Parallel()
+		d := turns.lend(t)
+		lent.Store(t, d)
+		return d.subject(t)
+	})
+}
+
 // once lets cases run beside each other; one of them may ask for several subjects.
 func once(subject func(t *testing.T) registrytest.Subject) func(t *testing.T) registrytest.Subject {
 	var begun sync.Map
@@ -63,7 +80,9 @@ func newTurns(t *testing.T, mode pgx.QueryExecMode) *turns {
 	return &turns{parent: t, mode: mode, open: fresh}
 }
 
-func (q *turns) subject(t *testing.T) registrytest.Subject {
+func (q *turns) subject(t *testing.T) registrytest.Subject { return q.lend(t).subject(t) }
+
+func (q *turns) lend(t *testing.T) *database {
 	q.mu.Lock()
 	var d *database
 	if n := len(q.free); n > 0 {
@@ -80,7 +99,7 @@ func (q *turns) subject(t *testing.T) registrytest.Subject {
 		q.free = append(q.free, d)
 		q.mu.Unlock()
 	})
-	return d.subject(t)
+	return d
 }
 
 // keepSeed remembers what an initialised registry holds, so that clear can restore it.

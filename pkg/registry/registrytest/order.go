@@ -20,7 +20,30 @@ func orderCases() []Case {
 		{Name: "G10/winner_is_that_of_routing_on_random_fleets", Why: "two stores that choose differently make one of them wrong", Run: orderRandom},
 		{Name: "G10/version_is_drawn_by_weight", Why: "a rollout at ten per cent must take ten per cent", Run: orderWeights},
 		{Name: "G10/next_version_only_when_the_drawn_one_yields_nothing", Why: "weights must not refuse work that another version could take, nor leak past a version that can", Run: orderFallback},
+		{Name: "G40/explain_counts_what_it_does_not_list", Why: "with a thousand replicas an operator needs the reasons counted, and the winner still named", Run: orderCounts},
 	}
+}
+
+// orderCounts asks about more replicas than are listed: of those that are removed there are
+// counts only, and the survivors are all named.
+func orderCounts(w *World) {
+	const declared, ready = routing.MaxExplained + 10, 4
+	replicas := make([]fleet.Replica, declared)
+	for n := range replicas {
+		replicas[n] = member(fmt.Sprintf("n%d", n), account(1), "north", "a")
+	}
+	w.fleetOf(replicas[:ready], map[fleet.InstanceID]uint32{account(1): 1})
+	w.publish(registry.ChangeSet{Replicas: replicas[ready:]})
+	w.intend(replicas[0].ID, fleet.IntentDrain)
+	e, err := w.Router.Explain(w.ctx(), request("one"))
+	w.must(err, "explain")
+	w.expect(e.Total == declared, "%d of %d candidates were judged", e.Total, declared)
+	w.expect(e.Counts[routing.DrainIntent]+e.Counts[routing.Draining] == 1 && e.Counts[routing.LeaseExpired]+e.Counts[routing.Offline] == declared-ready, "counts %v", e.Counts)
+	w.expect(len(e.Candidates) == ready-1, "%d candidates are listed beside the counts", len(e.Candidates))
+	for i, c := range e.Candidates {
+		w.expect(c.Rank == i+1 && c.Removed == "", "the list has %+v", c)
+	}
+	w.expect(w.resolve("one").Route.Replica == e.Winner, "%s was foreseen, another one won", e.Winner)
 }
 
 // fleetOf publishes acme's replicas as given, each at the named account and priority.

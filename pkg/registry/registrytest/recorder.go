@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
-
-	"github.com/aipfleet/aipfleet/pkg/registry/memory"
 )
 
 // recorder is a TB that remembers failures instead of failing a test.
@@ -51,25 +48,4 @@ func failuresOf(ctx context.Context, c Case, newSubject func() Subject) []string
 	}()
 	<-done
 	return r.failures
-}
-
-// handClock is a clock that only SetNow moves.
-type handClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *handClock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-
-func (c *handClock) Set(t time.Time) { c.mu.Lock(); defer c.mu.Unlock(); c.now = t }
-
-// sound is a registry that keeps its promises, to be broken by its wrappers.
-func sound() (*memory.Registry, Subject) {
-	c := &handClock{now: Epoch()}
-	key := []byte("ring key of the suite")
-	r := memory.New(memory.Config{RingKey: key, CursorKey: []byte("cursor key"), Now: c.Now})
-	return r, Subject{
-		Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r,
-		SetNow: c.Set, Archive: r.Archive, RingKey: key,
-	}
 }
