@@ -77,7 +77,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: bench
-bench: setup ## measure: BENCH=registry or dispatch [QUICK=1] [OUT=FILE], or BENCH=go [BENCHCOUNT=5] for every Go benchmark
+bench: setup ## measure: BENCH=registry, dispatch or admission [QUICK=1] [OUT=FILE], or BENCH=go [BENCHCOUNT=5] for every Go benchmark
 ifeq ($(BENCH),go)
 	@scripts/bench.sh go $(BENCHCOUNT)
 else

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,40 @@ func ExactArgs(n int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// AtMostArgs takes up to n arguments.
+func AtMostArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return nil
+		}
+		return ExactArgs(n, what)(cmd, args)
+	}
+}
+
+// Number is a numbered thing as it was asked for.
+type Number struct {
+	Text string // the argument
+	What string // "trust revision"
+	Code string // when there is none of that number
+	Next string // lists them
+}
+
+// Numbered finds the one of that number. Kinds Usage, code usage.arguments, when the
+// text is no number, and NotFound.
+func Numbered[T any](all []T, number func(T) uint64, n Number) (T, error) {
+	var none T
+	wanted, err := strconv.ParseUint(n.Text, 10, 63)
+	if err != nil {
+		return none, Usagef("usage.arguments", "%q is not the number of a %s", fleet.Printable(n.Text, 40), n.What).Advise("%s", n.Next)
+	}
+	for _, one := range all {
+		if number(one) == wanted {
+			return one, nil
+		}
+	}
+	return none, fleet.Errorf(fleet.NotFound, n.Code, "there is no %s %d", n.What, wanted).Advise("%s", n.Next)
 }
 
 func missingArgs(cmd *cobra.Command, what string) error {

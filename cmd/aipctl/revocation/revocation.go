@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -165,12 +164,7 @@ func verify(ctx context.Context, a *app.App, reader registry.Reader, data []byte
 func showCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show [N]", Short: "Show the revocation list in force, or list N",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return app.ExactArgs(1, "one list number")(cmd, args)
-			}
-			return nil
-		},
+		Args: app.AtMostArgs(1, "one list number"),
 		RunE: func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), a, args) },
 	}
 }
@@ -203,16 +197,9 @@ func choose(all []registry.RevocationList, args []string) (registry.RevocationLi
 		return registry.RevocationList{}, fleet.Errorf(fleet.NotFound, "revocation.none", "there is no revocation list").
 			Advise("aipctl revocation apply FILE --reason TEXT")
 	}
-	number, err := strconv.ParseUint(args[0], 10, 63)
-	if err != nil {
-		return registry.RevocationList{}, app.Usagef("usage.arguments", "%q is not a list number", fleet.Printable(args[0], 40)).Advise("aipctl get revocations")
-	}
-	for _, l := range all {
-		if l.Number == number {
-			return l, nil
-		}
-	}
-	return registry.RevocationList{}, fleet.Errorf(fleet.NotFound, "revocation.list", "there is no revocation list %d", number).Advise("aipctl get revocations")
+	return app.Numbered(all, func(l registry.RevocationList) uint64 { return l.Number }, app.Number{
+		Text: args[0], What: "revocation list", Code: "revocation.list", Next: "aipctl get revocations",
+	})
 }
 
 func page(a *app.App, l registry.RevocationList) app.Page {

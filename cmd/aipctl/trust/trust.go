@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/cmd/aipctl/publish"
 	"github.com/aipfleet/aipfleet/pkg/admission"
 	"github.com/aipfleet/aipfleet/pkg/admission/sigstore"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -29,19 +30,8 @@ func Command(a *app.App) *cobra.Command {
 // History lists every trust revision, oldest first, and the catalog revision they
 // were read at.
 func History(ctx context.Context, reader registry.Reader) ([]registry.TrustRevision, uint64, error) {
-	var all []registry.TrustRevision
-	s := registry.Selection{Noun: registry.TrustRevisions, Limit: registry.MaxListItems}
-	for {
-		page, err := reader.List(ctx, s)
-		if err != nil {
-			return nil, 0, err
-		}
-		all = append(all, page.Trust...)
-		if page.Next == "" {
-			return all, page.Revision, nil
-		}
-		s.After = page.Next
-	}
+	all, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.TrustRevisions})
+	return all.Trust, all.Revision, err
 }
 
 // Current is the newest trust revision with its parsed policy.
@@ -109,7 +99,7 @@ func apply(ctx context.Context, a *app.App, file string) error {
 	if newest.Digest == policy.Digest() {
 		return show(a, applied{Number: newest.Number, Digest: newest.Digest, Revision: revision})
 	}
-	return publish(ctx, a, reg, newest.Number+1, policy, revision)
+	return putIntoForce(ctx, a, reg, newest.Number+1, policy, revision)
 }
 
 // follows refuses a policy that is older than the one in force, and one with a trusted
@@ -130,7 +120,7 @@ func follows(policy *admission.Policy, newest registry.TrustRevision) error {
 	return policy.Follows(earlier)
 }
 
-func publish(ctx context.Context, a *app.App, reg *app.Registry, number uint64, policy *admission.Policy, revision uint64) error {
+func putIntoForce(ctx context.Context, a *app.App, reg *app.Registry, number uint64, policy *admission.Policy, revision uint64) error {
 	summary := fmt.Sprintf("trust revision %d: %d keys, %d connector types", number, len(policy.Keys()), len(policy.Types()))
 	target, err := a.Target()
 	if err != nil {
@@ -165,12 +155,7 @@ func show(a *app.App, r applied) error {
 func showCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "show [N]", Short: "Show the trust policy in force, or revision N",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return app.ExactArgs(1, "one revision number")(cmd, args)
-			}
-			return nil
-		},
+		Args: app.AtMostArgs(1, "one revision number"),
 		RunE: func(cmd *cobra.Command, args []string) error { return showRevision(cmd.Context(), a, args) },
 	}
 }
@@ -200,20 +185,13 @@ func choose(ctx context.Context, reg *app.Registry, args []string) (registry.Tru
 		found, _, err := Current(ctx, reg)
 		return found, err
 	}
-	number, err := strconv.ParseUint(args[0], 10, 63)
-	if err != nil {
-		return registry.TrustRevision{}, app.Usagef("usage.arguments", "%q is not a revision number", fleet.Printable(args[0], 40)).Advise("aipctl trust history")
-	}
 	all, _, err := History(ctx, reg)
 	if err != nil {
 		return registry.TrustRevision{}, err
 	}
-	for _, t := range all {
-		if t.Number == number {
-			return t, nil
-		}
-	}
-	return registry.TrustRevision{}, fleet.Errorf(fleet.NotFound, "trust.revision", "there is no trust revision %d", number).Advise("aipctl trust history")
+	return app.Numbered(all, func(t registry.TrustRevision) uint64 { return t.Number }, app.Number{
+		Text: args[0], What: "trust revision", Code: "trust.revision", Next: "aipctl trust history",
+	})
 }
 
 func page(a *app.App, t registry.TrustRevision, policy *admission.Policy) app.Page {
