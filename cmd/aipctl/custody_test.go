@@ -92,5 +92,17 @@ func TestRetire_G38_UnknownsStayTheOperators(t *testing.T) {
 	expect(t, h, 0, "retired", "get", "replicas")
 	h.OK("retire", "replica", id, "--reason", "again")
 	evidence := h.File("evidence.txt", "the desk's log has no such ticket\n")
-	h.OK("reconcile", "resolve", "act_lost", "--outcome", "did-not-happen", "--evidence", evidence, "--reason", "not in the log", "--yes")
+	all := func(id string, more ...string) []string {
+		return append([]string{"reconcile", "resolve", "--replica", id, "--outcome", "did-not-happen", "--evidence", evidence, "--reason", "not in the log"}, more...)
+	}
+	expect(t, h, 5, "reconcile.not_retired", all("crepl_globex_a", "--yes", "--confirm", "crepl_globex_a")...)
+	expect(t, h, 3, "replica.not_found", all("crepl_none", "--yes", "--confirm", "crepl_none")...)
+	expect(t, h, 2, "usage.arguments", all(id, "act_lost")...)
+	expect(t, h, 11, "confirm.needed", all(id, "--yes")...)
+	decided := h.Document(h.OK(all(id, "--yes", "--confirm", id, "-o", "json")...))
+	if len(decided.Items) != done.HandedOver {
+		t.Errorf("%d decided of %d handed over", len(decided.Items), done.HandedOver)
+	}
+	expect(t, h, 0, "nothing is undecided there", all(id, "--yes", "--confirm", id)...)
+	expect(t, h, 0, "nothing is uncertain", "reconcile", "list", "--state", "operator")
 }

@@ -116,6 +116,7 @@ func codes() []Explanation {
 		code("publish.incompatible", "A later version offers the same capability under a contract that breaks callers.", "give the capability another id"),
 		code("publish.not_qualified", "The version's evidence was not evaluated and passed.", "aipctl admit release PKG"),
 		code("reconcile.decided", "The attempt is decided already; the first decision stands.", "aipctl reconcile show ACTION"),
+		code("reconcile.not_retired", "Deciding for a whole replica is for retired ones: another may still answer for itself.", "aipctl reconcile resolve ACTION, or aipctl retire replica REPLICA"),
 		code("reconcile.retired", "The pinned host is retired: nobody is there to be asked.", "aipctl reconcile resolve ACTION"),
 		code("reconcile.no_answer", "The pinned host was not heard of in time.", "aipctl reconcile show ACTION"),
 		code("registry.role", "The database URL logs in as another role than the command needs.", "use the URL of the named role"),

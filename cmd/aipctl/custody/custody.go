@@ -186,6 +186,11 @@ func print(a *app.App, kind string, o outcome) error {
 					"aipctl reconcile list", "aipctl reconcile show " + o.Uncertain[0].String(),
 				}})
 			}
+			if len(o.Uncertain) > 1 && o.Status == fleet.ReplicaRetired {
+				page = append(page, app.Section{Title: "All at once, on evidence that covers all", Lines: []string{
+					fmt.Sprintf("aipctl reconcile resolve --replica %s --outcome happened|did-not-happen --evidence FILE --reason TEXT", o.Replica),
+				}})
+			}
 			return page
 		},
 	})

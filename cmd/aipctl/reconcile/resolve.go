@@ -20,6 +20,7 @@ import (
 type Options struct {
 	App      *app.App
 	Action   string
+	Replica  string // instead of an action: everything undecided on a retired replica
 	Fence    uint64
 	Outcome  string
 	Evidence string
@@ -28,11 +29,15 @@ type Options struct {
 func resolveCommand(a *app.App) *cobra.Command {
 	o := &Options{App: a}
 	cmd := &cobra.Command{
-		Use: "resolve ACTION", Short: "Decide, on evidence, whether an uncertain effect happened",
-		Long:    "Signs a decision with the operator's key and stores it. The first decision stands.\nAfter did-not-happen the action may run again on its own route; after happened it never does.",
+		Use: "resolve ACTION, or resolve --replica REPLICA", Short: "Decide, on evidence, whether an uncertain effect happened",
+		Long: "Signs a decision with the operator's key and stores it. The first decision stands.\nAfter did-not-happen the action may run again on its own route; after happened it never does.\n" +
+			"With --replica one decision is signed for each undecided attempt on a retired replica; its evidence must cover all of them.",
 		Example: "  aipctl reconcile resolve act_… --outcome happened --evidence provider-log.txt --reason 'ticket 42 exists'",
-		Args:    app.ExactArgs(1, "an action id"), ValidArgsFunction: get.CompleteIDs(a, "reconciliations"),
+		Args:    oneOrReplica(o), ValidArgsFunction: get.CompleteIDs(a, "reconciliations"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Replica != "" {
+				return o.runAll(cmd.Context())
+			}
 			o.Action = args[0]
 			return o.Run(cmd.Context())
 		},
@@ -40,6 +45,7 @@ func resolveCommand(a *app.App) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Outcome, "outcome", "", "happened or did-not-happen (required)")
 	f.StringVar(&o.Evidence, "evidence", "", "`file` that shows it; its digest is signed (required)")
+	f.StringVar(&o.Replica, "replica", "", "decide everything undecided on this retired `replica`")
 	f.Uint64Var(&o.Fence, "fence", 0, "attempt to decide; the newest undecided one when absent")
 	return cmd
 }
@@ -51,7 +57,11 @@ var outcomes = map[string]fleet.Resolution{
 
 // Run checks, asks, signs and stores.
 func (o *Options) Run(ctx context.Context) error {
-	id, outcome, evidence, err := o.check()
+	id, err := fleet.ParseActionID(o.Action)
+	if err != nil {
+		return err
+	}
+	outcome, evidence, err := o.check()
 	if err != nil {
 		return err
 	}
@@ -72,17 +82,25 @@ func (o *Options) Run(ctx context.Context) error {
 	if err := o.App.Confirm(app.ConfirmYes, summary, id.String()); err != nil {
 		return err
 	}
-	doc := protocol.Decision{
-		ActionID: id, Fence: record.Fence, Replica: record.Replica, Outcome: outcome, EvidenceDigest: evidence,
-		Reason: o.App.Reason, DecidedBy: o.App.Actor(), DecidedAt: o.App.Now().UTC(),
+	decided, revision, err := o.decide(ctx, reg, o.document(record, outcome, evidence), signer)
+	if err != nil {
+		return err
 	}
-	return o.decide(ctx, reg, doc, signer)
+	return o.App.Print(app.View{
+		Kind: "Reconciliation", Item: decided, Revision: revision,
+		Name: func(any) string { return decided.Action.String() },
+		Text: func() app.Page { return sections(o.App, decided) },
+	})
 }
 
-func (o *Options) check() (id fleet.ActionID, outcome fleet.Resolution, evidence fleet.Digest, err error) {
-	if id, err = fleet.ParseActionID(o.Action); err != nil {
-		return id, outcome, evidence, err
+func (o *Options) document(record fleet.Reconciliation, outcome fleet.Resolution, evidence fleet.Digest) protocol.Decision {
+	return protocol.Decision{
+		ActionID: record.Action, Fence: record.Fence, Replica: record.Replica, Outcome: outcome, EvidenceDigest: evidence,
+		Reason: o.App.Reason, DecidedBy: o.App.Actor(), DecidedAt: o.App.Now().UTC(),
 	}
+}
+
+func (o *Options) check() (outcome fleet.Resolution, evidence fleet.Digest, err error) {
 	outcome, known := outcomes[o.Outcome]
 	switch {
 	case o.Outcome == "":
@@ -96,7 +114,7 @@ func (o *Options) check() (id fleet.ActionID, outcome fleet.Resolution, evidence
 	default:
 		evidence, err = digestFile(o.Evidence)
 	}
-	return id, outcome, evidence, err
+	return outcome, evidence, err
 }
 
 func digestFile(path string) (fleet.Digest, error) {
@@ -155,34 +173,27 @@ func better(r, than fleet.Reconciliation) bool {
 }
 
 // decide seals the decision for the pinned host and stores it.
-func (o *Options) decide(ctx context.Context, reg *app.Registry, doc protocol.Decision, signer envelope.Signer) error {
+func (o *Options) decide(ctx context.Context, reg *app.Registry, doc protocol.Decision, signer envelope.Signer) (record fleet.Reconciliation, revision uint64, err error) {
 	page, err := reg.List(ctx, registry.Selection{Noun: registry.Routes, IDs: []string{doc.ActionID.String()}})
 	if err != nil {
-		return err
+		return record, 0, err
 	}
 	if len(page.Routes) == 0 {
-		return fleet.Errorf(fleet.NotFound, "route.action", "no route for action %s", doc.ActionID)
+		return record, 0, fleet.Errorf(fleet.NotFound, "route.action", "no route for action %s", doc.ActionID)
 	}
 	host, err := envelope.ParseDID(page.Routes[0].Route.Peer.DID)
 	if err != nil {
-		return err
+		return record, 0, err
 	}
 	message, err := protocol.NewMessage(doc, fleet.NewMessageID(o.App.Now()), o.App.Now())
 	if err != nil {
-		return err
+		return record, 0, err
 	}
 	sealed, err := envelope.Seal(message, envelope.Decision, signer, host)
 	if err != nil {
-		return err
+		return record, 0, err
 	}
-	record, err := reg.Decide(ctx, registry.ReconciliationKey{Action: doc.ActionID, Fence: doc.Fence},
+	record, err = reg.Decide(ctx, registry.ReconciliationKey{Action: doc.ActionID, Fence: doc.Fence},
 		registry.Decision{Resolution: doc.Outcome, By: signer.DID().String(), Evidence: doc.EvidenceDigest, Document: sealed})
-	if err != nil {
-		return err
-	}
-	return o.App.Print(app.View{
-		Kind: "Reconciliation", Item: record, Revision: page.Revision,
-		Name: func(any) string { return record.Action.String() },
-		Text: func() app.Page { return sections(o.App, record) },
-	})
+	return record, page.Revision, err
 }
