@@ -20,6 +20,8 @@ const (
 	NeverSent      // the server never gets it
 	ReplyLost      // the server carries it out, and its answer is lost
 	TextCutOff     // the server gets the first half of it
+	HeldBefore     // it waits before the server until Release, which then carries it out
+	HeldAfter      // the server carries it out; its answer waits until Release and is lost
 )
 
 // PGProxy stands before a PostgreSQL server and cuts a connection at a statement of
@@ -35,6 +37,9 @@ type PGProxy struct {
 	conns   map[net.Conn]bool
 	cuts    atomic.Int64
 	down    atomic.Bool
+	held    chan struct{} // open until Release, when a batch is to be held
+	stalled chan struct{} // open while every batch is
+	waiting atomic.Int64  // sessions that are stalled
 }
 
 // NewPGProxy listens on loopback and passes everything on to target.
@@ -56,9 +61,59 @@ func (p *PGProxy) Cut(at Cut, pattern string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut, p.pattern = at, strings.ToLower(pattern)
+	if (at == HeldBefore || at == HeldAfter) && p.held == nil {
+		p.held = make(chan struct{})
+	}
 }
 
-// Cuts counts what was cut off.
+// Release lets the batch go that is held, if one is.
+func (p *PGProxy) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != nil {
+		close(p.held)
+		p.held = nil
+	}
+}
+
+// hold waits for the Release of what was asked to be held.
+func (p *PGProxy) hold() {
+	p.mu.Lock()
+	held := p.held
+	p.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+}
+
+// Stall lets every session wait with its next batch, or all of them go on.
+func (p *PGProxy) Stall(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on && p.stalled == nil:
+		p.stalled = make(chan struct{})
+	case !on && p.stalled != nil:
+		close(p.stalled)
+		p.stalled = nil
+	}
+}
+
+// Waiting counts the sessions that are stalled now.
+func (p *PGProxy) Waiting() int { return int(p.waiting.Load()) }
+
+func (p *PGProxy) stall() {
+	p.mu.Lock()
+	stalled := p.stalled
+	p.mu.Unlock()
+	if stalled != nil {
+		p.waiting.Add(1)
+		<-stalled
+		p.waiting.Add(-1)
+	}
+}
+
+// Cuts counts what was cut off or held.
 func (p *PGProxy) Cuts() int { return int(p.cuts.Load()) }
 
 // Down refuses and drops every connection until it is up again.
@@ -72,6 +127,8 @@ func (p *PGProxy) Down(down bool) {
 // Close ends the proxy and every connection.
 func (p *PGProxy) Close() {
 	_ = p.listener.Close()
+	p.Release()
+	p.Stall(false)
 	p.dropAll()
 	p.running.Wait()
 }
@@ -135,6 +192,7 @@ type session struct {
 	client, server net.Conn
 	statements     map[string]string // by prepared name
 	swallow        atomic.Bool       // answers are lost from now on
+	linger         atomic.Bool       // and the client is not told before Release
 }
 
 func (s *session) end() {
@@ -232,7 +290,17 @@ func cstring(b []byte) (string, []byte) {
 
 // pass sends a batch on, or cuts it.
 func (s *session) pass(batch []byte, texts []string) error {
+	s.proxy.stall()
 	switch s.proxy.wanted(texts) {
+	case HeldBefore:
+		s.proxy.hold()
+	case HeldAfter:
+		s.linger.Store(true)
+		s.swallow.Store(true)
+		if _, err := s.server.Write(batch); err != nil {
+			return err
+		}
+		return errCut
 	case NeverSent:
 		return errCut
 	case TextCutOff:
@@ -277,6 +345,9 @@ func (s *session) backend() {
 		}
 		if s.swallow.Load() {
 			if kind == 'Z' {
+				if s.linger.Load() {
+					s.proxy.hold()
+				}
 				return
 			}
 			continue

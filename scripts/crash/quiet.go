@@ -46,6 +46,8 @@ func (r *Rig) AwaitLeases(ctx context.Context) error {
 func (r *Rig) Heal(ctx context.Context) error {
 	r.Data.Cut(NoCut, "")
 	r.Leases.Cut(NoCut, "")
+	r.Data.Release()
+	r.Data.Stall(false)
 	r.Data.Down(false)
 	r.Leases.Down(false)
 	for _, p := range r.Network {
