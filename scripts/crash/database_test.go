@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/aipfleet/aipfleet/scripts/crash"
 )
@@ -158,9 +160,16 @@ func locked(t *testing.T) *pgx.Conn {
 	must(t, err)
 	conn, err := pgx.Connect(bounded(t), strings.TrimSpace(string(url)))
 	must(t, err)
-	_, err = conn.Exec(bounded(t), `BEGIN; LOCK TABLE aip.route, aip.action_state, aip.replica_live IN ACCESS EXCLUSIVE MODE`)
-	must(t, err)
-	return conn
+	for {
+		_, err = conn.Exec(bounded(t), `BEGIN; LOCK TABLE aip.route, aip.action_state, aip.replica_live IN ACCESS EXCLUSIVE MODE`)
+		var said *pgconn.PgError
+		if !errors.As(err, &said) || said.Code != "40P01" { // it takes them in another order than the daemons do
+			must(t, err)
+			return conn
+		}
+		_, err = conn.Exec(bounded(t), `ROLLBACK`)
+		must(t, err)
+	}
 }
 
 // TestDatabase_G39_Away: the database is not reachable for longer than a lease.

@@ -264,9 +264,11 @@ func load(t *testing.T, tenants ...string) (stop func() []*crash.Order) {
 			}
 		})
 	}
-	return sync.OnceValue(func() []*crash.Order {
+	stop = sync.OnceValue(func() []*crash.Order {
 		cancel()
 		clients.Wait()
 		return all
 	})
+	t.Cleanup(func() { stop() }) // a test that fails must not load the others
+	return stop
 }
