@@ -125,7 +125,7 @@ func TestMutation_G19_EveryPartOfEveryAnswerOfAHost(t *testing.T) {
 			wantTried(t, b)
 		})
 	}
-	t.Run("cancel", func(t *testing.T) { r.bendCancel(e) })
+	r.bendOthers(e)
 }
 
 func wantTried(t *testing.T, b *bender) {
@@ -135,21 +135,28 @@ func wantTried(t *testing.T, b *bender) {
 	}
 }
 
-func (r *rig) bendCancel(e *dispatch.Engine) {
+// bendOthers changes the answers to a cancel and to the word that an outcome is kept.
+func (r *rig) bendOthers(e *dispatch.Engine) {
 	s := submission(newAction())
 	r.want(r.submit(e, s), action.Completed)
-	b := &bender{inner: r.peers, t: r.t}
-	bent := r.courier()
-	bent.Sender = b
-	if f, err := bent.Cancel(r.t.Context(), r.route(s.ID), "no longer"); err != nil || f.Status == "" {
-		r.t.Fatalf("the unchanged answer: %+v, %v", f, err)
-	}
-	for b.n < b.changes {
-		if f, err := bent.Cancel(r.t.Context(), r.route(s.ID), "no longer"); fleet.CodeOf(err) != dispatch.CodeBadAnswer {
-			r.t.Errorf("%s: believed: %+v, %v", b.what, f, err)
+	route := r.route(s.ID)
+	for name, ask := range map[string]func(*dispatch.Courier) error{
+		"cancel":  func(c *dispatch.Courier) error { _, err := c.Cancel(r.t.Context(), route, "no longer"); return err },
+		"settled": func(c *dispatch.Courier) error { return c.Settled(r.t.Context(), route) },
+	} {
+		b := &bender{inner: r.peers, t: r.t}
+		bent := r.courier()
+		bent.Sender = b
+		if err := ask(bent); err != nil {
+			r.t.Fatalf("%s, the unchanged answer: %v", name, err)
 		}
+		for b.n < b.changes {
+			if err := ask(bent); fleet.CodeOf(err) != dispatch.CodeBadAnswer {
+				r.t.Errorf("%s, %s: believed: %v", name, b.what, err)
+			}
+		}
+		wantTried(r.t, b)
 	}
-	wantTried(r.t, b)
 }
 
 // rewritten is a registry whose word about a decision was changed.
