@@ -60,11 +60,18 @@ type ArtifactSpec struct {
 // ParseRelease reads release.yaml strictly and checks every member. The version
 // id may be absent: pack mints it, and admission insists on it.
 func ParseRelease(data []byte) (Release, error) {
-	var r Release
-	if _, err := decodeClosed(data, defaults().ReleaseBytes, &r); err != nil {
+	r, err := DraftRelease(data)
+	if err != nil {
 		return Release{}, err
 	}
 	return r, r.validate()
+}
+
+// DraftRelease reads a release.yaml that may yet lack members, as strictly.
+func DraftRelease(data []byte) (Release, error) {
+	var r Release
+	_, err := decodeClosed(data, defaults().ReleaseBytes, &r)
+	return r, err
 }
 
 // YAML writes the release as release.yaml.

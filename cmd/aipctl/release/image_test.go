@@ -17,6 +17,11 @@ func (d desk) withManifest(t *testing.T) string {
 	manifest, err := os.ReadFile(filepath.Join(d.pkg, admission.ManifestFile))
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(d.path("release"), admission.ManifestFile), manifest, 0o600))
+	// The artifact is left to the flags.
+	file := filepath.Join(d.path("release"), admission.ReleaseFile)
+	text, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "artifact: {path: artifact/desk}\n", "", 1)), 0o600))
 	return d.path("release")
 }
 

@@ -110,7 +110,7 @@ func (o *packOptions) release() (admission.Release, error) {
 	data, err := os.ReadFile(filepath.Join(o.source, admission.ReleaseFile))
 	switch {
 	case err == nil:
-		if r, err = admission.ParseRelease(data); err != nil {
+		if r, err = admission.DraftRelease(data); err != nil {
 			return r, app.Usagef("release.malformed", "%s is not valid", filepath.Join(o.source, admission.ReleaseFile)).Because("%s", lines(err))
 		}
 	case !errors.Is(err, fs.ErrNotExist):
