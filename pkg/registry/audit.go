@@ -148,7 +148,9 @@ func (a *audit) replicas() {
 		a.expect(r.Live.Active == a.active[r.ID], "G04", id, "active is %d, reserved are %d", r.Live.Active, a.active[r.ID])
 		a.expect(r.Live.Active <= r.Capacity, "G05", id, "active %d exceeds capacity %d", r.Live.Active, r.Capacity)
 		a.expect(r.Live.Circuit.ProbesOut == a.probes[r.ID], "G04", id, "probes out are %d, reserved probes are %d", r.Live.Circuit.ProbesOut, a.probes[r.ID])
-		a.expect(r.Live.Status == fleet.ReplicaOffline || r.Live.LeaseEpoch > 0, "G23", id, "it is %s without ever having registered", r.Live.Status)
+		idle := r.Live.Status == fleet.ReplicaOffline || r.Live.Status == fleet.ReplicaRetired
+		a.expect(idle || r.Live.LeaseEpoch > 0, "G23", id, "it is %s without ever having registered", r.Live.Status)
+		a.expect(r.Live.Status != fleet.ReplicaRetired || r.Live.Active == 0, "G37", id, "it is retired and holds %d", r.Live.Active)
 	}
 }
 
@@ -174,6 +176,8 @@ func (a *audit) uncertain() {
 		a.expect(resolved == (u.Resolution != ""), "G38", id, "its state is %s, its resolution %q", u.State, u.Resolution)
 		a.expect(!resolved || !u.Evidence.IsZero(), "G38", id, "it was resolved without evidence")
 		a.expect(resolved || a.routes[u.Action], "G38", id, "it is open and its route is gone")
+		gone := a.declared[u.Replica].Live.Status == fleet.ReplicaRetired
+		a.expect(!gone || u.State != fleet.ReconcileOpen, "G38", id, "it waits for the answer of a retired replica")
 		a.expect(int(u.ProbeCount) >= len(u.Probes) && len(u.Probes) <= MaxProbes, "G38", id, "it keeps %d probes of %d", len(u.Probes), u.ProbeCount)
 	}
 }

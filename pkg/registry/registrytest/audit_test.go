@@ -36,6 +36,15 @@ func routeIn(s *registry.Snapshot, action string) *registry.RouteRecord {
 	return nil
 }
 
+// retiredIn makes the replica of an action's route a retired one.
+func retiredIn(s *registry.Snapshot, action string) {
+	for i := range s.Replicas {
+		if s.Replicas[i].ID == routeIn(s, action).Route.Replica {
+			s.Replicas[i].Live.Status = fleet.ReplicaRetired
+		}
+	}
+}
+
 // TestAudit_EveryInvariantCanBreak: a fleet that lived well has no violation, and
 // each corruption is found under the guarantee it breaks: G01 G02 G04 G05 G06 G07
 // G08 G12 G13 G18 G23 G34 G38 G42.
@@ -101,6 +110,8 @@ func TestAudit_EveryInvariantCanBreak(t *testing.T) {
 		{"G18", "a binding to another tenant's account", func(s *registry.Snapshot) { s.Bindings[0].Instance = instanceID(globex()) }},
 		{"G18", "a replica under another tenant", func(s *registry.Snapshot) { s.Replicas[0].Tenant = globex() }},
 		{"G23", "ready without a lease", func(s *registry.Snapshot) { s.Replicas[0].Live.LeaseEpoch = 0 }},
+		{"G37", "retired with work on it", func(s *registry.Snapshot) { retiredIn(s, "held") }},
+		{"G38", "a question to a retired replica", func(s *registry.Snapshot) { retiredIn(s, "unknown") }},
 		{"G34", "one artifact twice", func(s *registry.Snapshot) {
 			v := s.Versions[0]
 			v.ID = versionID(9)

@@ -14,6 +14,7 @@ func custodyCases() []Case {
 		{Name: "G25/only_an_offered_journal_is_accepted", Why: "an operator accepts what was seen, not what happens to come", Run: custodyOffered},
 		{Name: "G38/retired_with_unknowns_forgets_none", Why: "a host that is gone for ever must not take its questions with it", Run: custodyUnknowns},
 		{Name: "G37/only_a_drained_replica_is_retired", Why: "work in flight would lose its only witness", Run: custodyDrained},
+		{Name: "G23/what_never_ran_may_be_retired", Why: "an identity that was declared and never used must not have to run first", Run: custodyUnused},
 		{Name: "G22/retired_never_comes_back", Why: "an identity that can come back was not retired", Run: custodyFinal},
 		{Name: "G09/retired_route_is_lost_and_says_so", Why: "a client that waits for a retired replica waits for ever", Run: custodyRetry},
 	}
@@ -177,6 +178,14 @@ func custodyDrained(w *World) {
 	w.must(err, "retire a drained replica")
 	_, err = w.Fleet.Renew(w.ctx(), w.nextBeat(id))
 	w.refused(err, fleet.LeaseLost, "lease.retired")
+}
+
+func custodyUnused(w *World) {
+	w.standard()
+	w.publish(registry.ChangeSet{Replicas: []fleet.Replica{deskReplica(acme(), "c")}})
+	done, err := w.retire(replicaID(acme(), "c"))
+	w.must(err, "retire a replica that never ran")
+	w.expect(done.Live.Status == fleet.ReplicaRetired && done.HandedOver == 0, "it is %s", text(done))
 }
 
 func custodyFinal(w *World) {
