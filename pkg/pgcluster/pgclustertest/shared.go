@@ -31,6 +31,7 @@ type server struct {
 	err       error
 	templates map[string]*template
 	databases atomic.Int64
+	free      map[string][]string // databases that were given back, by template
 }
 
 type template struct {
@@ -39,7 +40,7 @@ type template struct {
 	err  error
 }
 
-var shared = server{templates: map[string]*template{}}
+var shared = server{templates: map[string]*template{}, free: map[string][]string{}}
 
 // Main runs the tests and then ends the shared server, if any test started it.
 // Use it as: func TestMain(m *testing.M) { os.Exit(pgclustertest.Main(m)) }.
@@ -101,6 +102,51 @@ func NewDatabase(t testing.TB, template string) string {
 		}
 	})
 	return name
+}
+
+// LendDatabase gives a database cloned from the template, or one that an earlier test gave
+// back: making one costs many times what emptying one does. When the test ends, restore
+// makes it as it was, after everything that the test opened on it was closed; false leaves
+// it to be dropped.
+func LendDatabase(t testing.TB, template string, restore func(adminDSN string) bool) string {
+	t.Helper()
+	cluster := Shared(t)
+	name := shared.take(template)
+	if name == "" {
+		name = fmt.Sprintf("test_%d", shared.databases.Add(1))
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if err := cluster.CreateDatabase(ctx, name, template); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if restore(cluster.AdminDSN(name)) {
+			shared.give(template, name)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if err := cluster.DropDatabase(ctx, name); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+func (s *server) take(template string) (name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free[template]); n > 0 {
+		name, s.free[template] = s.free[template][n-1], s.free[template][:n-1]
+	}
+	return name
+}
+
+func (s *server) give(template, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free[template] = append(s.free[template], name)
 }
 
 func (s *server) template(key string) *template {

@@ -37,16 +37,47 @@ func url(t testing.TB, db, role string) string {
 	return pgclustertest.Shared(t).DSN(role, password, db)
 }
 
-// fresh clones a database whose clock stands where the test sets it, and opens it
-// under the four roles, as four processes would.
-func fresh(t testing.TB, mode pgx.QueryExecMode) *database {
-	t.Helper()
-	template := pgclustertest.Template(t, "registry", func(ctx context.Context, admin string) error {
+// template is an initialised registry.
+func template(t testing.TB) string {
+	return pgclustertest.Template(t, "registry", func(ctx context.Context, admin string) error {
 		return migrate.Init(ctx, admin, migrate.Passwords{
 			Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password,
 		})
 	})
-	d := &database{name: pgclustertest.NewDatabase(t, template), mode: mode}
+}
+
+// fresh clones a database whose clock stands where the test sets it, and opens it
+// under the four roles, as four processes would.
+func fresh(t testing.TB, mode pgx.QueryExecMode) *database {
+	t.Helper()
+	return entered(t, &database{name: pgclustertest.NewDatabase(t, template(t)), mode: mode})
+}
+
+// lent is fresh for a test that changes nothing but rows: its database may have served
+// another one, and may serve a next one.
+func lent(t testing.TB) *database {
+	t.Helper()
+	d := &database{mode: pgx.QueryExecModeCacheStatement}
+	d.name = pgclustertest.LendDatabase(t, template(t), func(admin string) bool {
+		if d.stopped || t.Failed() {
+			return false
+		}
+		db, err := pgxpool.New(context.Background(), admin)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		defer db.Close()
+		emptied := database{admin: db}
+		emptied.clear(t)
+		return !t.Failed()
+	})
+	entered(t, d).keepSeed(t)
+	return d
+}
+
+func entered(t testing.TB, d *database) *database {
+	t.Helper()
 	var err error
 	if d.admin, err = pgxpool.New(t.Context(), pgclustertest.Shared(t).AdminDSN(d.name)); err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func bothEnds(t *testing.T, run func(t *testing.T, commit bool)) {
 }
 
 func small(t *testing.T) *database {
-	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d := lent(t)
 	d.build(t, shape{tenants: 1, replicas: 2, capacity: 4})
 	t.Cleanup(func() { d.audit(t) })
 	return d

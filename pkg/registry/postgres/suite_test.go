@@ -102,9 +102,10 @@ func (q *turns) lend(t *testing.T) *database {
 	return d
 }
 
-// keepSeed remembers what an initialised registry holds, so that clear can restore it.
+// keepSeed remembers what an initialised registry holds, so that clear can restore it. In a
+// database that was cleared it is remembered already.
 func (d *database) keepSeed(t testing.TB) {
-	d.exec(t, "CREATE TABLE public.seed AS SELECT * FROM aip.quota_effective")
+	d.exec(t, "CREATE TABLE IF NOT EXISTS public.seed AS SELECT * FROM aip.quota_effective")
 }
 
 // clear makes the database as it was when it was initialised, keys included: every table
