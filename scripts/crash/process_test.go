@@ -3,6 +3,7 @@ package crash_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,9 +207,10 @@ func acceptJournal(t *testing.T, host *crash.Daemon) {
 		log, err := os.ReadFile(host.LogPath())
 		return bytes.Contains(log, []byte("lease.journal_changed")) && bytes.Contains(log, []byte("aipctl accept journal "+host.Name)), err
 	})
-	if live := replica(t).Live; live.Status != fleet.ReplicaOffline || live.OfferedJournal.IsZero() {
-		t.Errorf("refused, it is %s and offers %q", live.Status, live.OfferedJournal)
-	}
+	until(t, "its old lease ends, and the journal is on offer", func(context.Context) (bool, error) {
+		live := replica(t).Live
+		return live.Status == fleet.ReplicaOffline && !live.OfferedJournal.IsZero(), fmt.Errorf("it is %s and offers %q", live.Status, live.OfferedJournal)
+	})
 	result, err := rig.Fleet.Aipctl(bounded(t), "accept", "journal", host.Name, "--reason", "the disk died", "--yes", "-o", "json")
 	must(t, err)
 	must(t, result.Failed(0))
