@@ -2,13 +2,17 @@ package dev_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
@@ -70,7 +74,15 @@ func TestFleet_G18_TwoWorlds(t *testing.T) {
 		}
 		return all
 	}
-	without := answers()
+	var without []string
+	until(t, "globex's own action is at rest", func(ctx context.Context) (bool, error) {
+		before := answers()
+		if err := app.Pause(ctx, 500*time.Millisecond); err != nil {
+			return false, err
+		}
+		without = answers()
+		return slices.Equal(before, without), nil
+	})
 	submit(t, acme, done, limit)
 	submit(t, acme, running, 0)
 	with := answers()
