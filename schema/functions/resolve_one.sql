@@ -1,13 +1,18 @@
 -- aip.resolve_one decides or returns the route of one action, in one round trip.
 --
--- o_route and o_attempt are whole rows, as text.
+-- o_route and o_attempt are whole rows.
 --
 -- Lock order: action -> publication (shared) -> replica -> scopes -> inserts. A replica is
 -- taken by SKIP LOCKED; only with p_wait, and then only one, is it waited for.
 -- Order of steps as in the contract of Router.Resolve. READ COMMITTED and VOLATILE: every
 -- read is a statement later than the lock that protects it.
 -- Role: data. Plan: candidates by primary key range of route_candidate, replicas by
--- replica_live_by_instance, top-N sort; the rest are primary keys.
+-- replica_live_ready, top-N sort; the rest are keys.
+--
+-- The first part is the common case in three statements of few columns: most of their cost is
+-- setting them up. It takes only a replica of the version drawn first and of the tenant's best
+-- priority, with a closed circuit, so that passing over a locked row never changes the account.
+-- Everything else is decided by the second part, which looks at all of it.
 --
 -- The rules are those of packages routing, settlement and lease; the places on the ring are
 -- computed by package routing alone (p_ring, p_draw and the stored ones).
@@ -24,7 +29,7 @@ CREATE OR REPLACE FUNCTION aip.resolve_one(
     p_region text, p_zone text, p_class text, p_forbid_cross_region boolean,
     p_ring bigint, p_draw bigint, p_token text, p_life_micros bigint,
     p_look boolean, p_wait boolean,
-    OUT o_status text, OUT o_detail text, OUT o_route text, OUT o_attempt text, OUT o_earlier json)
+    OUT o_status text, OUT o_detail text, OUT o_route aip.route, OUT o_attempt aip.attempt, OUT o_earlier json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_route    aip.route;
@@ -34,7 +39,7 @@ DECLARE
     v_pick     record;
     v_first    record;
     v_open     boolean;
-    v_now      timestamptz;
+    v_now      timestamptz := aip.clock();
     v_full     text;
     v_seen     boolean := false;
     v_locked   boolean := false;
@@ -45,66 +50,85 @@ BEGIN
     END IF;
     v_open := pg_try_advisory_xact_lock_shared(4871, 1);
     IF v_open AND NOT p_look AND NOT p_wait THEN
-        SELECT ROW(p_action, p_capability, p_tenant, k.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
-                   r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
-                   k.version_id, k.manifest_digest, k.artifact_digest, c.revision, k.policy_revision,
-                   k.credential_revision_ref, e.ref, e.revision, k.priority, k.region_match, k.zone_match,
-                   l.active, n.now)::aip.route AS route,
-               ROW(p_action, 1, p_token, l.lease_epoch, l.journal_id,
+        SELECT CASE WHEN cardinality(c.draw_weights) = 1 THEN 0 -- what is sorted by comes first: it is at a fixed place of the row
+                    ELSE aip.draw_rank((p_draw + c.draw_offset) % 2147483648, c.draw_weights, c.draw_index) END AS draw_rank,
+               (c.priority << 2) | CASE WHEN l.region = p_region THEN 0 ELSE 2 END | CASE WHEN l.zone = p_zone THEN 0 ELSE 1 END AS tier,
+               l.active::bigint AS active, (l.ring - p_ring) & 2147483647 AS distance, l.replica_id, c.instance_id,
+               c.ctid AS chain, l.lease_epoch, l.journal_id, l.lease_expires_at AS expires, l.circuit_state = 'closed' AS closed,
+               (SELECT min(CASE WHEN w.wide THEN -1 ELSE w.priority END) FROM aip.route_candidate w
+                WHERE w.tenant_id = p_tenant AND w.capability_id = p_capability AND w.weight > 0) AS best
+        INTO v_pick
+        FROM aip.route_candidate c
+        JOIN aip.replica_live l ON l.instance_id = c.instance_id AND l.version_id = c.version_id
+        WHERE c.tenant_id = p_tenant AND c.capability_id = p_capability AND c.weight > 0
+          AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
+          AND l.active < l.capacity AND l.lease_expires_at > v_now
+          AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+          AND (p_class = '' OR l.capacity_class = p_class)
+          AND (NOT p_forbid_cross_region OR p_region = '' OR l.region = p_region)
+          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = p_action)
+          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = p_action)
+        ORDER BY draw_rank, tier, active, distance, instance_id, replica_id
+        LIMIT 1
+        FOR NO KEY UPDATE OF l SKIP LOCKED;
+        IF v_pick.draw_rank = 0 AND v_pick.tier >> 2 = v_pick.best AND v_pick.closed THEN
+            v_now := aip.clock();
+            SELECT r.endpoint, r.region, r.zone, r.capacity_class, r.peer_principal_id, r.peer_principal_kind, r.peer_did,
+                   r.trust_domain, r.transport_profile, c.version_id, c.manifest_digest, c.artifact_digest,
+                   c.policy_revision, c.credential_revision_ref, c.quota_policy_ref, e.revision AS quota_revision,
+                   e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, h.revision AS catalog_revision,
                    array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
                                       CASE WHEN d.type_limit IS NOT NULL THEN 'connector_type' END,
                                       CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
                                       CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
-                                      CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
-                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL
-                                           THEN p_tenant || '|' || p_capability || '|' || k.instance_id END,
-                                      CASE WHEN d.type_limit IS NOT NULL THEN k.type_id END,
+                                      CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL) AS kinds,
+                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN concat(p_tenant, '|', p_capability, '|', c.instance_id) END,
+                                      CASE WHEN d.type_limit IS NOT NULL THEN c.type_id END,
                                       CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
-                                      CASE WHEN e.instance_limit IS NOT NULL THEN k.instance_id END,
-                                      CASE WHEN d.tenant_limit IS NOT NULL THEN p_tenant END], NULL),
-                   array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL),
-                   e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, false, n.now,
-                   n.now + p_life_micros * interval '1 microsecond')::aip.attempt AS attempt,
-               l.ctid AS place, l.lease_expires_at AS expires
-        INTO v_first
-        FROM (SELECT aip.clock() AS now OFFSET 0) n
-        CROSS JOIN aip.catalog_revision c
-        CROSS JOIN aip.quota_effective d
-        CROSS JOIN LATERAL aip.ranked_candidates(p_tenant, p_capability, p_region, p_zone, p_class, p_forbid_cross_region,
-                                                 p_ring, p_draw, false, d.type_limit, n.now, 1) k
-        JOIN aip.quota_effective e ON e.ref = k.quota_policy_ref
-        JOIN aip.replica r ON r.id = k.replica_id
-        JOIN aip.replica_live l ON l.replica_id = k.replica_id
-        WHERE c.one AND d.ref = 'deployment' AND l.circuit_state = 'closed' AND aip.admits(l, n.now, 1)
-          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = p_action)
-          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = p_action)
-        FOR NO KEY UPDATE OF l SKIP LOCKED;
-        IF FOUND THEN
-            v_route := v_first.route;
-            v_attempt := v_first.attempt;
-            WITH scopes AS (
-                UPDATE aip.scope_counter s SET current = s.current + 1 -- in the order of the index, which is the lock order
-                WHERE s.kind = ANY (v_attempt.scope_kinds) AND s.key = ANY (v_attempt.scope_keys)
-                  AND s.key = v_attempt.scope_keys[array_position(v_attempt.scope_kinds, s.kind)]
-                RETURNING s.current <= v_attempt.scope_limits[array_position(v_attempt.scope_kinds, s.kind)] AS room
-            ), live AS (
-                UPDATE aip.replica_live l SET active = l.active + 1 WHERE l.ctid = v_first.place
+                                      CASE WHEN e.instance_limit IS NOT NULL THEN c.instance_id END,
+                                      CASE WHEN d.tenant_limit IS NOT NULL THEN p_tenant END], NULL) AS keys,
+                   array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL) AS limits
+            INTO v_first
+            FROM aip.route_candidate c
+            JOIN aip.quota_effective e ON e.ref = c.quota_policy_ref
+            CROSS JOIN aip.quota_effective d
+            CROSS JOIN aip.catalog_revision h
+            CROSS JOIN aip.replica r
+            WHERE c.ctid = v_pick.chain AND d.ref = 'deployment' AND h.one AND r.id = v_pick.replica_id;
+            WITH live AS (
+                UPDATE aip.replica_live l SET active = l.active + 1 WHERE l.replica_id = v_pick.replica_id
+            ), scopes AS (
+                UPDATE aip.scope_counter s SET current = s.current + 1 -- in the given order, which is the lock order
+                FROM unnest(v_first.kinds, v_first.keys, v_first.limits) AS u (kind, key, lim)
+                WHERE s.kind = u.kind AND s.key = u.key
+                RETURNING s.current <= u.lim AS room
             ), route AS (
-                INSERT INTO aip.route VALUES (v_route.*)
+                INSERT INTO aip.route AS o VALUES (
+                    p_action, p_capability, p_tenant, v_pick.instance_id, v_pick.replica_id, v_first.endpoint, v_first.region,
+                    v_first.zone, v_first.capacity_class, v_first.peer_principal_id, v_first.peer_principal_kind, v_first.peer_did,
+                    v_first.trust_domain, v_first.transport_profile, v_first.version_id, v_first.manifest_digest,
+                    v_first.artifact_digest, v_first.catalog_revision, v_first.policy_revision, v_first.credential_revision_ref,
+                    v_first.quota_policy_ref, v_first.quota_revision, v_pick.tier >> 2, v_pick.tier & 2 = 0, v_pick.tier & 1 = 0,
+                    v_pick.active, v_now)
+                RETURNING o AS route
             ), attempt AS (
-                INSERT INTO aip.attempt VALUES (v_attempt.*)
+                INSERT INTO aip.attempt AS o VALUES (
+                    p_action, 1, p_token, v_pick.lease_epoch, v_pick.journal_id, v_first.kinds, v_first.keys, v_first.limits,
+                    v_first.circuit_threshold, v_first.circuit_open_millis, v_first.circuit_probes, false, v_now,
+                    v_now + p_life_micros * interval '1 microsecond')
+                RETURNING o AS attempt
             ), reservation AS (
                 INSERT INTO aip.reservation (action_id, fence, replica_id, lease_epoch, deadline)
-                VALUES (p_action, 1, v_route.replica_id, v_attempt.lease_epoch, v_attempt.deadline)
+                VALUES (p_action, 1, v_pick.replica_id, v_pick.lease_epoch, v_now + p_life_micros * interval '1 microsecond')
             )
-            SELECT count(*) = cardinality(v_attempt.scope_kinds) AND COALESCE(bool_and(room), true)
-                   AND v_first.expires > aip.clock(),
-                   v_route::text, v_attempt::text
-            INTO v_locked, o_route, o_attempt
-            FROM scopes;
-            IF v_locked THEN
+            SELECT route.route, attempt.attempt,
+                   (SELECT count(*) = cardinality(v_first.kinds) AND COALESCE(bool_and(room), true) FROM scopes) AS done
+            INTO v_head
+            FROM route CROSS JOIN attempt;
+            IF v_head.done AND v_pick.expires > v_now THEN
                 o_status := 'assigned';
-                o_earlier := '[]'::json;
+                o_route := v_head.route;
+                o_attempt := v_head.attempt;
                 RETURN;
             END IF;
             -- A counter is missing or full. All of it is undone, and the caller asks with p_look.
@@ -123,8 +147,12 @@ BEGIN
         WHERE c.one AND q.ref = 'deployment';
         IF v_head.routed THEN
             v_route := v_head.route;
-            SELECT * INTO o_status, o_detail, o_route, o_attempt, o_earlier
-            FROM aip.reuse_route(v_route, p_tenant, p_capability, p_token, p_life_micros);
+            SELECT * INTO v_pick FROM aip.reuse_route(v_route, p_tenant, p_capability, p_token, p_life_micros);
+            o_status := v_pick.o_status;
+            o_detail := v_pick.o_detail;
+            o_route := v_route;
+            o_attempt := v_pick.o_attempt;
+            o_earlier := v_pick.o_earlier;
             RETURN;
         END IF;
         IF v_head.archived THEN
@@ -224,9 +252,8 @@ BEGIN
     INSERT INTO aip.route VALUES (v_route.*);
 
     o_status := 'assigned';
-    o_route := v_route::text;
-    o_attempt := v_attempt::text;
-    o_earlier := '[]'::json;
+    o_route := v_route;
+    o_attempt := v_attempt;
 END
 $$;
 GRANT EXECUTE ON FUNCTION aip.resolve_one(text, text, text, text, text, text, boolean, bigint, bigint, text, bigint, boolean, boolean)

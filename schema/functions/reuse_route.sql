@@ -6,7 +6,7 @@
 -- Role: data. Plan: primary keys.
 CREATE OR REPLACE FUNCTION aip.reuse_route(
     p_route aip.route, p_tenant text, p_capability text, p_token text, p_life_micros bigint,
-    OUT o_status text, OUT o_detail text, OUT o_route text, OUT o_attempt text, OUT o_earlier json)
+    OUT o_status text, OUT o_detail text, OUT o_attempt aip.attempt, OUT o_earlier json)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_attempt    aip.attempt;
@@ -22,7 +22,6 @@ BEGIN
         o_status := 'conflict';
         RETURN;
     END IF;
-    o_route := p_route::text;
     SELECT * INTO v_attempt FROM aip.attempt WHERE action_id = p_route.action_id ORDER BY fence DESC LIMIT 1;
 
     PERFORM FROM aip.reservation WHERE action_id = p_route.action_id;
@@ -36,7 +35,7 @@ BEGIN
                 RETURN;
             END IF;
             o_status := 'reserved';
-            o_attempt := v_attempt::text;
+            o_attempt := v_attempt;
             o_earlier := aip.earlier_attempts(p_route.action_id, v_attempt.fence);
             RETURN;
         END IF;
@@ -112,7 +111,7 @@ BEGIN
     v_attempt.deadline := v_now + p_life_micros * interval '1 microsecond';
     v_attempt := aip.reserve(v_attempt, v_live);
     o_status := 'assigned';
-    o_attempt := v_attempt::text;
+    o_attempt := v_attempt;
     o_earlier := aip.earlier_attempts(p_route.action_id, v_attempt.fence);
 END
 $$;

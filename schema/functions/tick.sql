@@ -1,267 +1,254 @@
 -- aip.tick settles and resolves many actions in one transaction. It does the plain cases, and
 -- leaves everything else out of its answer: the caller sends that to settle_one or resolve_one,
--- which say what is wrong. Plain is: the first settlement of the current attempt, completed or
--- cancelled without peer fault, on a replica whose circuit is closed and clean; and the first
--- route of an action whose best candidate has a closed circuit and whose counters exist and have
--- room. No action may be named twice.
+-- which say what is wrong. Plain is: the first settlement of an attempt that the caller holds as it
+-- was issued, completed or cancelled without peer fault or probe, on a replica whose circuit is
+-- closed and clean; and the first route of an action whose best candidate is of the version
+-- drawn first and of the best priority, not crowded, with a closed circuit, and whose counters
+-- exist and have room. No action may be named twice.
 --
 -- The order of all resolves of a tick is that of one look at the fleet, taken when the action
--- locks are held and before its settlements count; each replica takes only as many as it has
--- room for, the surplus goes to the item's next candidate of the same draw and priority.
+-- locks are held and before its settlements count. Each replica takes only as many as it has
+-- room for; the surplus is busy.
 --
 -- Lock order: actions by key -> publication (shared, by try: else the resolves are left out) ->
--- replicas by id that are waited for (settlements; with p_wait also the first choices) -> other
--- replicas, skipping busy ones -> scopes by kind and key -> inserts. Every counter and replica is
--- changed once, by the net of all items.
--- Role: data. Plan: primary keys, nested loops from the given arrays; scopes by ctid.
+-- replicas by id, waited for -> scopes by kind and key -> inserts. Every counter and replica is
+-- changed once, by the net of all items, and judged by what it is then.
+-- Role: data. Plan: primary keys and replica_live_ready, nested loops from the given arrays.
 --
+-- p_g_* are the counters of the settled attempts: item, kind, key.
 -- o_kind: settled (o_at when, o_opened the circuit's last opening), assigned (o_route, o_attempt),
--- busy (others hold the candidates: ask again). o_item counts from 1 within its kind of items.
+-- busy (the replica was taken by others meanwhile: ask again). o_item counts from 1 within its
+-- kind of items.
 CREATE OR REPLACE FUNCTION aip.tick(
-    p_settle text[], p_routes aip.route[], p_attempts aip.attempt[],
-    p_outcomes text[], p_codes text[], p_verdicts text[], p_evidence text[],
+    p_settle text[], p_fences bigint[], p_outcomes text[], p_codes text[], p_verdicts text[], p_evidence text[],
+    p_g_item bigint[], p_g_kind text[], p_g_key text[],
     p_actions text[], p_tenants text[], p_capabilities text[],
     p_regions text[], p_zones text[], p_classes text[], p_forbids boolean[],
-    p_rings bigint[], p_draws bigint[], p_tokens text[], p_lives bigint[], p_wait boolean)
-RETURNS TABLE (o_kind text, o_item bigint, o_at timestamptz, o_opened timestamptz, o_route text, o_attempt text)
+    p_rings bigint[], p_draws bigint[], p_tokens text[], p_lives bigint[])
+RETURNS TABLE (o_kind text, o_item bigint, o_at timestamptz, o_opened timestamptz, o_route aip.route, o_attempt aip.attempt)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now      timestamptz;
-    v_revision bigint;
-    v_global   bigint;
-    v_tenant   bigint;
-    v_type     bigint;
-    v_left     bigint;
-    v_at       integer;
-    v_wants    text[];
     v_busy     bigint[];
     v_out      bigint[];
-    -- settlements: item, replica
-    v_d_item bigint[]; v_d_replica text[]; v_d_opened timestamptz[];
-    -- candidates, by item and order
-    v_c_item bigint[]; v_c_replica text[]; v_c_instance text[]; v_c_version text[]; v_c_tier numeric[];
-    v_c_region boolean[]; v_c_zone boolean[];
-    -- locked replicas
-    v_l_id text[] := '{}'; v_l_active bigint[] := '{}'; v_l_room bigint[] := '{}'; v_l_epoch bigint[] := '{}';
-    v_l_journal text[] := '{}'; v_l_state text[] := '{}'; v_l_expires timestamptz[] := '{}';
-    v_l_opened timestamptz[] := '{}';
-    v_l_clean boolean[] := '{}';
-    -- placed resolves: item, place among the candidates and among the locked, load before
-    v_p_item bigint[] := '{}'; v_p_candidate integer[] := '{}'; v_p_lock integer[] := '{}'; v_p_before bigint[] := '{}';
-    v_placed bigint := 0;
-    v_routes aip.route[]; v_attempts aip.attempt[]; v_items bigint[]; v_replicas text[];
-    -- scopes
-    v_s_kind text[]; v_s_key text[]; v_s_tid tid[]; v_s_net bigint[]; v_s_over bigint[];
+    v_fine     bigint;
+    v_moved    text[];
+    v_wanted   bigint;
+    -- settlements, by item
+    v_d_item bigint[]; v_d_replica text[]; v_d_opened timestamptz[]; v_d_action text[];
+    -- what each resolve would get, by item
+    v_k_item bigint[]; v_k_chain tid[]; v_k_replica text[]; v_k_tier bigint[]; v_k_active bigint[]; v_k_capacity bigint[];
+    v_k_epoch bigint[]; v_k_journal text[];
+    -- resolves, by item
+    v_items bigint[]; v_replicas text[]; v_routes aip.route[]; v_attempts aip.attempt[];
+    -- counters that were moved, and those that are missing or over their limit
+    v_m_kind text[]; v_m_key text[]; v_m_over bigint[];
+    v_s_kind text[]; v_s_key text[]; v_s_over bigint[];
 BEGIN
     PERFORM pg_advisory_xact_lock(k.key)
     FROM (SELECT DISTINCT hashtextextended(u.id, 0) AS key FROM unnest(p_settle || p_actions) AS u (id) ORDER BY 1) k;
 
     IF cardinality(p_settle) > 0 THEN
-        SELECT array_agg(s.i), array_agg(r.replica_id) INTO v_d_item, v_d_replica
-        FROM unnest(p_settle) WITH ORDINALITY AS s (id, i)
-        JOIN aip.reservation v ON v.action_id = s.id
-        JOIN aip.route r ON r.action_id = s.id
-        JOIN aip.attempt a ON a.action_id = s.id AND a.fence = v.fence
-        WHERE NOT a.probe AND r = p_routes[s.i] AND a = p_attempts[s.i];
+        SELECT array_agg(s.i), array_agg(v.replica_id), array_agg(l.circuit_opened_at)
+        INTO v_d_item, v_d_replica, v_d_opened
+        FROM unnest(p_settle, p_fences) WITH ORDINALITY AS s (id, fence, i)
+        CROSS JOIN LATERAL (SELECT o.replica_id FROM aip.reservation o -- by key, however empty it was when last analyzed
+                            WHERE o.action_id = s.id AND o.fence = s.fence OFFSET 0) v
+        JOIN aip.replica_live l ON l.replica_id = v.replica_id
+        WHERE l.circuit_state = 'closed' AND l.circuit_unknowns = 0 AND l.circuit_openings = 0;
     END IF;
     IF cardinality(p_actions) > 0 AND pg_try_advisory_xact_lock_shared(4871, 1) THEN
         v_now := aip.clock();
-        SELECT c.revision, q.global_limit, q.tenant_limit, q.type_limit INTO v_revision, v_global, v_tenant, v_type
-        FROM aip.catalog_revision c CROSS JOIN aip.quota_effective q WHERE c.one AND q.ref = 'deployment';
-        SELECT array_agg(q.i), array_agg(c.replica_id), array_agg(c.instance_id), array_agg(c.version_id),
-               array_agg(c.draw_rank * 4294967296::numeric + c.priority), array_agg(c.region_match), array_agg(c.zone_match)
-        INTO v_c_item, v_c_replica, v_c_instance, v_c_version, v_c_tier, v_c_region, v_c_zone
+        SELECT array_agg(q.i), array_agg(k.chain), array_agg(k.replica_id), array_agg(k.tier), array_agg(k.active),
+               array_agg(k.capacity), array_agg(k.lease_epoch), array_agg(k.journal_id)
+        INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
         FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
              WITH ORDINALITY AS q (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
-        CROSS JOIN LATERAL aip.ranked_candidates(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw,
-                                                 false, v_type, v_now, 4) c
-        WHERE NOT EXISTS (SELECT FROM aip.route r WHERE r.action_id = q.action)
-          AND NOT EXISTS (SELECT FROM aip.tombstone t WHERE t.action_id = q.action);
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN cardinality(o.draw_weights) = 1 THEN 0 -- what is sorted by comes first: it is at a fixed place of the row
+                        ELSE aip.draw_rank((q.draw + o.draw_offset) % 2147483648, o.draw_weights, o.draw_index) END AS draw_rank,
+                   (o.priority << 2) | CASE WHEN l.region = q.region THEN 0 ELSE 2 END
+                                     | CASE WHEN l.zone = q.zone THEN 0 ELSE 1 END AS tier,
+                   l.active::bigint AS active, (l.ring - q.ring) & 2147483647 AS distance, l.replica_id, o.instance_id,
+                   o.ctid AS chain, o.wide, l.capacity::bigint AS capacity, l.lease_epoch::bigint AS lease_epoch, l.journal_id,
+                   l.circuit_state = 'closed' AS closed
+            FROM aip.route_candidate o
+            JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
+            WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability AND o.weight > 0
+              AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
+              AND l.active < l.capacity AND l.lease_expires_at > v_now
+              AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+              AND (q.class = '' OR l.capacity_class = q.class)
+              AND (NOT q.forbid OR q.region = '' OR l.region = q.region)
+            ORDER BY draw_rank, tier, active, distance, instance_id, replica_id
+            LIMIT 1
+        ) k
+        WHERE k.closed AND NOT k.wide
+          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action)
+          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action);
+        IF COALESCE(cardinality(v_k_item), 0) < cardinality(p_actions) THEN -- some lead to a crowd, perhaps
+            SELECT v_k_item || array_agg(q.i), v_k_chain || array_agg(c.ctid), v_k_replica || array_agg(k.replica_id),
+                   v_k_tier || array_agg((k.priority << 2) | CASE WHEN k.region_match THEN 0 ELSE 2 END | CASE WHEN k.zone_match THEN 0 ELSE 1 END),
+                   v_k_active || array_agg(l.active::bigint), v_k_capacity || array_agg(l.capacity::bigint),
+                   v_k_epoch || array_agg(l.lease_epoch::bigint), v_k_journal || array_agg(l.journal_id)
+            INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
+            FROM (SELECT u.* FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
+                       WITH ORDINALITY AS u (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
+                  WHERE (SELECT true FROM aip.route_candidate w
+                         WHERE w.tenant_id = u.tenant AND w.capability_id = u.capability AND w.wide LIMIT 1)
+                    AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action)
+                    AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action)
+                  OFFSET 0) q
+            CROSS JOIN LATERAL aip.ranked_candidates(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw,
+                                                     false, NULL, v_now, 1) k
+            CROSS JOIN LATERAL (SELECT o.ctid FROM aip.route_candidate o
+                                WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability
+                                  AND o.instance_id = k.instance_id AND o.version_id = k.version_id OFFSET 0) c
+            CROSS JOIN LATERAL (SELECT r.* FROM aip.replica_live r WHERE r.replica_id = k.replica_id OFFSET 0) l
+            WHERE l.circuit_state = 'closed';
+        END IF;
+        SELECT array_agg(x.i) FILTER (WHERE x.fits), array_agg(x.replica_id) FILTER (WHERE x.fits),
+               array_agg(x.route) FILTER (WHERE x.fits), array_agg(x.attempt) FILTER (WHERE x.fits),
+               array_agg(x.i) FILTER (WHERE NOT x.fits)
+        INTO v_items, v_replicas, v_routes, v_attempts, v_busy
+        FROM (
+            SELECT k.i, k.replica_id,
+                   k.active + row_number() OVER (PARTITION BY k.replica_id) <= k.capacity AS fits,
+                   ROW(p_actions[k.i], c.capability_id, c.tenant_id, c.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
+                       r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
+                       c.version_id, c.manifest_digest, c.artifact_digest, h.revision, c.policy_revision,
+                       c.credential_revision_ref, c.quota_policy_ref, e.revision, c.priority,
+                       k.tier & 2 = 0, k.tier & 1 = 0, k.active, v_now)::aip.route AS route,
+                   ROW(p_actions[k.i], 1, p_tokens[k.i], k.epoch, k.journal,
+                       array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
+                                          CASE WHEN d.type_limit IS NOT NULL THEN 'connector_type' END,
+                                          CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
+                                          CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
+                                          CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
+                       array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN concat(c.tenant_id, '|', c.capability_id, '|', c.instance_id) END,
+                                          CASE WHEN d.type_limit IS NOT NULL THEN c.type_id END,
+                                          CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
+                                          CASE WHEN e.instance_limit IS NOT NULL THEN c.instance_id END,
+                                          CASE WHEN d.tenant_limit IS NOT NULL THEN c.tenant_id END], NULL),
+                       array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL),
+                       e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, false, v_now,
+                       v_now + p_lives[k.i] * interval '1 microsecond')::aip.attempt AS attempt
+            FROM aip.catalog_revision h
+            CROSS JOIN aip.quota_effective d
+            CROSS JOIN unnest(v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal)
+                AS k (i, chain, replica_id, tier, active, capacity, epoch, journal)
+            JOIN aip.route_candidate c ON c.ctid = k.chain
+            JOIN aip.quota_effective e ON e.ref = c.quota_policy_ref
+            JOIN aip.replica r ON r.id = k.replica_id
+            WHERE h.one AND d.ref = 'deployment'
+        ) x;
     END IF;
 
-    -- Step 0 waits for the replicas of settlements, 1 takes the first choices, 2 the others.
-    FOR v_step IN 0 .. 2 LOOP
-        v_wants := '{}';
-        IF v_step = 0 THEN
-            v_wants := v_d_replica;
-        END IF;
-        IF v_c_item IS NOT NULL AND (v_step > 0 OR p_wait) THEN
-            FOR k IN 1 .. cardinality(v_c_item) LOOP
-                IF (CASE WHEN v_step < 2 THEN k = 1 OR v_c_item[k - 1] <> v_c_item[k]
-                         ELSE NOT v_c_item[k] = ANY (v_p_item) END) AND NOT v_c_replica[k] = ANY (v_l_id) THEN
-                    v_wants := v_wants || v_c_replica[k];
+    WITH net AS MATERIALIZED (
+        SELECT u.id, sum(u.up) AS up, sum(u.down) AS down
+        FROM (SELECT t.id, 1 AS up, 0 AS down FROM unnest(v_replicas) AS t (id)
+              UNION ALL SELECT t.id, 0, 1 FROM unnest(v_d_replica) AS t (id)) u
+        GROUP BY u.id ORDER BY u.id
+    ), moved AS (
+        UPDATE aip.replica_live l SET active = l.active + net.up - net.down
+        FROM net
+        WHERE l.replica_id = net.id AND l.circuit_state = 'closed'
+          AND (net.down = 0 OR l.circuit_unknowns = 0 AND l.circuit_openings = 0)
+          AND (net.up = 0 OR l.active + net.up <= l.capacity AND l.lease_expires_at > aip.clock()
+                             AND l.status = 'ready' AND l.intent = 'run' AND l.healthy)
+        RETURNING l.replica_id
+    )
+    SELECT (SELECT count(*) FROM net), array_agg(m.replica_id) INTO v_wanted, v_moved FROM moved m;
+    IF v_wanted > COALESCE(cardinality(v_moved), 0) THEN -- others changed a replica meanwhile: what it was for is left out
+        v_moved := COALESCE(v_moved, '{}');
+        SELECT array_agg(d.i), array_agg(d.id), array_agg(d.opened) INTO v_d_item, v_d_replica, v_d_opened
+        FROM unnest(v_d_item, v_d_replica, v_d_opened) AS d (i, id, opened) WHERE d.id = ANY (v_moved);
+        SELECT v_busy || array_agg(p.i) FILTER (WHERE NOT p.kept), array_agg(p.i) FILTER (WHERE p.kept),
+               array_agg(p.id) FILTER (WHERE p.kept), array_agg(p.route) FILTER (WHERE p.kept), array_agg(p.attempt) FILTER (WHERE p.kept)
+        INTO v_busy, v_items, v_replicas, v_routes, v_attempts
+        FROM (SELECT u.i, u.id, u.id = ANY (v_moved) AS kept, v_routes[u.n] AS route, v_attempts[u.n] AS attempt
+              FROM unnest(v_items, v_replicas) WITH ORDINALITY AS u (i, id, n)) p;
+    END IF;
+
+    WITH want AS MATERIALIZED (
+        SELECT s.kind, s.key, count(s.lim) AS taken, count(*) - count(s.lim) AS given, min(s.lim) AS lim
+        FROM (SELECT t.kind, t.key, t.lim
+              FROM unnest(v_attempts) AS a
+              CROSS JOIN LATERAL unnest(a.scope_kinds, a.scope_keys, a.scope_limits) AS t (kind, key, lim)
+              UNION ALL
+              SELECT g.kind, g.key, NULL FROM unnest(p_g_item, p_g_kind, p_g_key) AS g (i, kind, key) WHERE g.i = ANY (v_d_item)) s
+        GROUP BY s.kind, s.key ORDER BY s.kind COLLATE "C", s.key COLLATE "C"
+    ), moved AS (
+        UPDATE aip.scope_counter c SET current = c.current + want.taken - want.given
+        FROM want WHERE c.kind = want.kind AND c.key = want.key
+        RETURNING c.kind, c.key, CASE WHEN want.taken > 0 THEN c.current - want.lim ELSE 0 END AS over
+    )
+    SELECT (SELECT count(*) FROM want), count(*) FILTER (WHERE m.over <= 0), array_agg(m.kind), array_agg(m.key), array_agg(m.over)
+    INTO v_wanted, v_fine, v_m_kind, v_m_key, v_m_over
+    FROM moved m;
+    IF v_wanted > v_fine THEN -- a counter was missing or is over its limit: what does not fit is left out, the last first
+        SELECT array_agg(x.kind), array_agg(x.key), array_agg(x.over)
+        INTO v_s_kind, v_s_key, v_s_over
+        FROM (SELECT t.kind, t.key, COALESCE(min(m.over), count(*)) AS over
+              FROM unnest(v_attempts) AS a
+              CROSS JOIN LATERAL unnest(a.scope_kinds, a.scope_keys, a.scope_limits) AS t (kind, key, lim)
+              LEFT JOIN unnest(v_m_kind, v_m_key, v_m_over) AS m (kind, key, over) ON m.kind = t.kind AND m.key = t.key
+              GROUP BY t.kind, t.key) x
+        WHERE x.over > 0;
+        FOR s IN 1 .. COALESCE(cardinality(v_s_kind), 0) LOOP
+            FOR k IN REVERSE cardinality(v_items) .. 1 LOOP
+                EXIT WHEN v_s_over[s] < 1;
+                CONTINUE WHEN NOT (v_s_kind[s] = ANY ((v_attempts[k]).scope_kinds)
+                    AND (v_attempts[k]).scope_keys[array_position((v_attempts[k]).scope_kinds, v_s_kind[s])] = v_s_key[s]);
+                v_s_over[s] := v_s_over[s] - 1;
+                IF v_out IS NULL OR NOT v_items[k] = ANY (v_out) THEN
+                    v_out := v_out || v_items[k];
                 END IF;
             END LOOP;
-        END IF;
-        IF v_step = 0 AND cardinality(v_wants) > 0 THEN
-            SELECT v_l_id || array_agg(x.replica_id), v_l_active || array_agg(x.active), v_l_room || array_agg(x.capacity - x.active),
-                   v_l_epoch || array_agg(x.lease_epoch), v_l_journal || array_agg(x.journal_id), v_l_expires || array_agg(x.lease_expires_at),
-                   v_l_state || array_agg(x.state), v_l_opened || array_agg(x.circuit_opened_at), v_l_clean || array_agg(x.clean)
-            INTO v_l_id, v_l_active, v_l_room, v_l_epoch, v_l_journal, v_l_expires, v_l_state, v_l_opened, v_l_clean
-            FROM (SELECT l.replica_id, l.active::bigint, l.capacity::bigint, l.lease_epoch::bigint, l.journal_id, l.lease_expires_at, l.circuit_opened_at,
-                         CASE WHEN l.circuit_state <> 'closed' THEN 'probe' WHEN aip.admits(l, v_now, 1) THEN 'ok' ELSE 'no' END AS state,
-                         l.circuit_state = 'closed' AND l.circuit_unknowns = 0 AND l.circuit_openings = 0 AS clean
-                  FROM aip.replica_live l WHERE l.replica_id = ANY (v_wants)
-                  ORDER BY l.replica_id FOR NO KEY UPDATE) x;
-        ELSIF cardinality(v_wants) > 0 THEN
-            SELECT v_l_id || array_agg(x.replica_id), v_l_active || array_agg(x.active), v_l_room || array_agg(x.capacity - x.active),
-                   v_l_epoch || array_agg(x.lease_epoch), v_l_journal || array_agg(x.journal_id), v_l_expires || array_agg(x.lease_expires_at),
-                   v_l_state || array_agg(x.state), v_l_opened || array_agg(x.circuit_opened_at), v_l_clean || array_agg(x.clean)
-            INTO v_l_id, v_l_active, v_l_room, v_l_epoch, v_l_journal, v_l_expires, v_l_state, v_l_opened, v_l_clean
-            FROM (SELECT l.replica_id, l.active::bigint, l.capacity::bigint, l.lease_epoch::bigint, l.journal_id, l.lease_expires_at, l.circuit_opened_at,
-                         CASE WHEN l.circuit_state <> 'closed' THEN 'probe' WHEN aip.admits(l, v_now, 1) THEN 'ok' ELSE 'no' END AS state,
-                         l.circuit_state = 'closed' AND l.circuit_unknowns = 0 AND l.circuit_openings = 0 AS clean
-                  FROM aip.replica_live l WHERE l.replica_id = ANY (v_wants)
-                  ORDER BY l.replica_id FOR NO KEY UPDATE SKIP LOCKED) x;
-        END IF;
-        CONTINUE WHEN v_step = 0 OR v_c_item IS NULL;
-        v_at := 0; -- first candidate of the item
-        FOR k IN 1 .. cardinality(v_c_item) LOOP
-            IF k = 1 OR v_c_item[k - 1] <> v_c_item[k] THEN
-                v_at := k;
-            END IF;
-            CONTINUE WHEN v_placed > 0 AND v_p_item[v_placed] = v_c_item[k] OR v_step = 2 AND v_c_item[k] = ANY (v_p_item)
-                OR v_c_tier[k] <> v_c_tier[v_at];
-            CONTINUE WHEN v_step = 1 AND k <> v_at;
-            v_left := array_position(v_l_id, v_c_replica[k]);
-            CONTINUE WHEN v_left IS NULL OR v_l_state[v_left] = 'no' OR v_l_room[v_left] < 1;
-            v_placed := v_placed + 1;
-            v_p_item[v_placed] := v_c_item[k];
-            v_p_candidate[v_placed] := CASE WHEN v_l_state[v_left] = 'probe' THEN 0 ELSE k END;
-            v_p_lock[v_placed] := v_left;
-            v_p_before[v_placed] := v_l_active[v_left];
-            v_l_active[v_left] := v_l_active[v_left] + 1;
-            v_l_room[v_left] := v_l_room[v_left] - 1;
         END LOOP;
-    END LOOP;
-
-    IF v_c_item IS NOT NULL THEN
-        SELECT array_agg(DISTINCT u.i) INTO v_busy FROM unnest(v_c_item) AS u (i) WHERE NOT u.i = ANY (v_p_item);
-    END IF;
-    v_now := aip.clock();
-    IF v_d_item IS NOT NULL THEN
-        SELECT array_agg(d.i), array_agg(d.id), array_agg(l.opened) INTO v_d_item, v_d_replica, v_d_opened
-        FROM unnest(v_d_item, v_d_replica) AS d (i, id)
-        JOIN unnest(v_l_id, v_l_opened, v_l_clean) AS l (id, opened, clean) ON l.id = d.id AND l.clean;
-    END IF;
-    IF v_placed > 0 THEN
-        SELECT array_agg(p.i), array_agg(r.id),
-               array_agg(ROW(p_actions[p.i], k.capability_id, k.tenant_id, k.instance_id, r.id, r.endpoint, r.region, r.zone,
-                             r.capacity_class, r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain,
-                             r.transport_profile, k.version_id, k.manifest_digest, k.artifact_digest, v_revision,
-                             k.policy_revision, k.credential_revision_ref, k.quota_policy_ref, e.revision, k.priority,
-                             v_c_region[p.k], v_c_zone[p.k], p.before, v_now)::aip.route),
-               array_agg(ROW(p_actions[p.i], 1, p_tokens[p.i], v_l_epoch[p.l], v_l_journal[p.l],
-                             array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
-                                                CASE WHEN v_type IS NOT NULL THEN 'connector_type' END,
-                                                CASE WHEN v_global IS NOT NULL THEN 'global' END,
-                                                CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
-                                                CASE WHEN v_tenant IS NOT NULL THEN 'tenant' END], NULL),
-                             array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL
-                                                     THEN k.tenant_id || '|' || k.capability_id || '|' || k.instance_id END,
-                                                CASE WHEN v_type IS NOT NULL THEN k.type_id END,
-                                                CASE WHEN v_global IS NOT NULL THEN 'global' END,
-                                                CASE WHEN e.instance_limit IS NOT NULL THEN k.instance_id END,
-                                                CASE WHEN v_tenant IS NOT NULL THEN k.tenant_id END], NULL),
-                             array_remove(ARRAY[e.binding_limit, v_type, v_global, e.instance_limit, v_tenant], NULL),
-                             e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, false, v_now,
-                             v_now + p_lives[p.i] * interval '1 microsecond')::aip.attempt)
-        INTO v_items, v_replicas, v_routes, v_attempts
-        FROM unnest(v_p_item, v_p_candidate, v_p_lock, v_p_before) AS p (i, k, l, before)
-        JOIN aip.route_candidate k ON k.tenant_id = p_tenants[p.i] AND k.capability_id = p_capabilities[p.i]
-            AND k.instance_id = v_c_instance[p.k] AND k.version_id = v_c_version[p.k]
-        JOIN aip.quota_effective e ON e.ref = k.quota_policy_ref
-        JOIN aip.replica r ON r.id = v_c_replica[p.k]
-        WHERE p.k > 0 AND v_l_expires[p.l] > v_now;
-    END IF;
-
-    SELECT array_agg(x.kind), array_agg(x.key), array_agg(x.tid), array_agg(x.taken - x.given),
-           array_agg(CASE WHEN x.tid IS NULL THEN x.taken ELSE x.current + x.taken - x.given - x.lim END)
-    INTO v_s_kind, v_s_key, v_s_tid, v_s_net, v_s_over
-    FROM (
-        SELECT u.kind, u.key, u.taken, u.given, u.lim, c.tid, c.current
-        FROM (SELECT s.kind, s.key, count(s.lim) AS taken, count(*) - count(s.lim) AS given, min(s.lim) AS lim
-              FROM (SELECT t.kind, t.key, t.lim FROM unnest(v_items) WITH ORDINALITY AS p (i, n)
-                    CROSS JOIN LATERAL unnest((v_attempts[p.n]).scope_kinds, (v_attempts[p.n]).scope_keys,
-                                              (v_attempts[p.n]).scope_limits) AS t (kind, key, lim)
-                    UNION ALL
-                    SELECT t.kind, t.key, NULL FROM unnest(v_d_item) AS d (i)
-                    CROSS JOIN LATERAL unnest((p_attempts[d.i]).scope_kinds, (p_attempts[d.i]).scope_keys) AS t (kind, key)) s
-              GROUP BY s.kind, s.key ORDER BY s.kind COLLATE "C", s.key COLLATE "C") u
-        LEFT JOIN LATERAL (SELECT o.ctid AS tid, o.current FROM aip.scope_counter o
-                           WHERE o.kind = u.kind AND o.key = u.key FOR NO KEY UPDATE) c ON true
-    ) x;
-    v_now := aip.clock();
-
-    -- What does not fit a scope is left out, the last first; what lost its lease by waiting, too.
-    FOR k IN 1 .. COALESCE(cardinality(v_items), 0) LOOP
-        IF v_l_expires[array_position(v_l_id, v_replicas[k])] <= v_now THEN
-            v_out := v_out || v_items[k];
-        END IF;
-    END LOOP;
-    FOR s IN 1 .. COALESCE(cardinality(v_s_kind), 0) LOOP
-        CONTINUE WHEN COALESCE(v_s_over[s], 0) < 1;
-        FOR k IN REVERSE cardinality(v_items) .. 1 LOOP
-            EXIT WHEN v_s_over[s] < 1;
-            IF v_s_key[s] = ANY ((v_attempts[k]).scope_keys) AND v_s_kind[s] = ANY ((v_attempts[k]).scope_kinds)
-               AND (v_attempts[k]).scope_keys[array_position((v_attempts[k]).scope_kinds, v_s_kind[s])] = v_s_key[s] THEN
-                v_s_over[s] := v_s_over[s] - 1;
-                v_out := v_out || v_items[k];
-            END IF;
-        END LOOP;
-    END LOOP;
-    IF v_out IS NOT NULL THEN
-        SELECT array_agg(n.net ORDER BY s.n) INTO v_s_net
-        FROM unnest(v_s_kind, v_s_key, v_s_net) WITH ORDINALITY AS s (kind, key, net, n)
-        CROSS JOIN LATERAL (
-            SELECT s.net - count(*) AS net
-            FROM unnest(v_items) WITH ORDINALITY AS p (i, n)
-            CROSS JOIN LATERAL unnest((v_attempts[p.n]).scope_kinds, (v_attempts[p.n]).scope_keys) AS t (kind, key)
-            WHERE p.i = ANY (v_out) AND t.kind = s.kind AND t.key = s.key
-        ) n;
+        UPDATE aip.scope_counter c SET current = c.current - u.n -- those that were moved: locked already
+        FROM (SELECT t.kind, t.key, count(*) AS n
+              FROM unnest(v_items) WITH ORDINALITY AS p (i, n)
+              CROSS JOIN LATERAL unnest((v_attempts[p.n]).scope_kinds, (v_attempts[p.n]).scope_keys) AS t (kind, key)
+              JOIN unnest(v_m_kind, v_m_key) AS m (kind, key) ON m.kind = t.kind AND m.key = t.key
+              WHERE p.i = ANY (v_out) GROUP BY t.kind, t.key) u
+        WHERE c.kind = u.kind AND c.key = u.key;
+        UPDATE aip.replica_live l SET active = l.active - u.n -- locked already
+        FROM (SELECT p.id, count(*) AS n FROM unnest(v_items, v_replicas) AS p (i, id) WHERE p.i = ANY (v_out) GROUP BY p.id) u
+        WHERE l.replica_id = u.id;
         SELECT array_agg(p.i), array_agg(p.id), array_agg(v_routes[p.n]), array_agg(v_attempts[p.n])
         INTO v_items, v_replicas, v_routes, v_attempts
         FROM unnest(v_items, v_replicas) WITH ORDINALITY AS p (i, id, n) WHERE NOT p.i = ANY (v_out);
     END IF;
 
-    UPDATE aip.replica_live l SET active = l.active + d.n
-    FROM (SELECT u.id, sum(u.n)::bigint AS n
-          FROM (SELECT t.id, 1 AS n FROM unnest(v_replicas) AS t (id)
-                UNION ALL SELECT t.id, -1 FROM unnest(v_d_replica) AS t (id)) u
-          GROUP BY u.id) d
-    WHERE l.replica_id = d.id AND d.n <> 0;
-    UPDATE aip.scope_counter c SET current = c.current + u.net
-    FROM unnest(v_s_tid, v_s_net) AS u (tid, net)
-    WHERE c.ctid = u.tid AND u.net <> 0;
-    GET DIAGNOSTICS v_left = ROW_COUNT;
-    IF v_left <> (SELECT count(*) FROM unnest(v_s_net) AS u (net) WHERE u.net <> 0) THEN
-        RAISE EXCEPTION 'a locked counter moved' USING ERRCODE = 'serialization_failure';
-    END IF;
-    IF v_items IS NOT NULL THEN
-        INSERT INTO aip.route SELECT * FROM unnest(v_routes);
-        INSERT INTO aip.attempt SELECT * FROM unnest(v_attempts);
+    v_now := aip.clock();
+    v_d_action := ARRAY(SELECT p_settle[d.i] FROM unnest(v_d_item) AS d (i));
+    WITH routes AS (
+        INSERT INTO aip.route SELECT * FROM unnest(v_routes)
+    ), attempts AS (
+        INSERT INTO aip.attempt SELECT * FROM unnest(v_attempts)
+    ), reservations AS (
         INSERT INTO aip.reservation (action_id, fence, replica_id, lease_epoch, deadline)
         SELECT a.action_id, a.fence, a.replica_id, a.lease_epoch, a.deadline
         FROM ROWS FROM (unnest(v_attempts), unnest(v_replicas)) AS a (
             action_id, fence, token, lease_epoch, journal_id, scope_kinds, scope_keys, scope_limits, circuit_threshold,
-            circuit_open_millis, circuit_probes, probe, reserved_at, deadline, replica_id);
-    END IF;
-    IF v_d_item IS NOT NULL THEN
+            circuit_open_millis, circuit_probes, probe, reserved_at, deadline, replica_id)
+    ), settlements AS (
         INSERT INTO aip.attempt_settlement (action_id, fence, outcome, code, verdict, peer_fault, evidence_digest, settled_at)
-        SELECT p_settle[d.i], (p_attempts[d.i]).fence, p_outcomes[d.i], p_codes[d.i], p_verdicts[d.i], false, p_evidence[d.i], v_now
-        FROM unnest(v_d_item) AS d (i);
-        DELETE FROM aip.reservation v USING unnest(v_d_item) AS d (i) WHERE v.action_id = p_settle[d.i];
-    END IF;
+        SELECT p_settle[d.i], p_fences[d.i], p_outcomes[d.i], p_codes[d.i], p_verdicts[d.i], false, p_evidence[d.i], v_now
+        FROM unnest(v_d_item) AS d (i)
+    )
+    DELETE FROM aip.reservation v WHERE v.action_id = ANY (v_d_action);
 
     RETURN QUERY
-        SELECT 'settled'::text, d.i, v_now, d.opened, NULL::text, NULL::text FROM unnest(v_d_item, v_d_opened) AS d (i, opened)
+        SELECT 'settled'::text, d.i, v_now, d.opened, NULL::aip.route, NULL::aip.attempt FROM unnest(v_d_item, v_d_opened) AS d (i, opened)
         UNION ALL
-        SELECT 'assigned', p.i, NULL, NULL, v_routes[p.n]::text, v_attempts[p.n]::text
+        SELECT 'assigned', p.i, NULL, NULL, v_routes[p.n], v_attempts[p.n]
         FROM unnest(v_items) WITH ORDINALITY AS p (i, n)
         UNION ALL
         SELECT 'busy', b.i, NULL, NULL, NULL, NULL FROM unnest(v_busy) AS b (i);
 END
 $$;
-GRANT EXECUTE ON FUNCTION aip.tick(text[], aip.route[], aip.attempt[], text[], text[], text[], text[], text[], text[], text[],
-                                   text[], text[], text[], boolean[], bigint[], bigint[], text[], bigint[], boolean)
+GRANT EXECUTE ON FUNCTION aip.tick(text[], bigint[], text[], text[], text[], text[], bigint[], text[], text[], text[], text[], text[],
+                                   text[], text[], text[], boolean[], bigint[], bigint[], text[], bigint[])
     TO aip_data;

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,10 +21,10 @@ import (
 //
 // Inside a tick all resolves see the fleet of one moment, as concurrent calls would:
 // they are ordered by it, each replica takes only what it has room for, and the
-// surplus goes to the next candidate or the next tick. What is not plain (an existing
-// route, a limit reached, a circuit that is not closed, an uncertain outcome) is left
-// out of the tick and goes alone, so it is answered as if nothing were shared; a call
-// that fails never takes others with it.
+// surplus goes to the next tick. What is not plain (an existing route, a limit reached, a
+// circuit that is not closed, an uncertain outcome, an assignment of another process) is
+// left out of the tick and goes alone, so it is answered as if nothing were shared; a
+// call that fails never takes others with it.
 type Coalesce struct {
 	Direct int // calls under way that go alone; 0 queues every call
 	Ticks  int // transactions at a time; the processors of the database are a good number. 0 turns it off
@@ -31,13 +32,13 @@ type Coalesce struct {
 }
 
 // DefaultCoalesce is what a routing daemon uses.
-func DefaultCoalesce() Coalesce { return Coalesce{Direct: 8, Ticks: 2, Batch: 64} }
+func DefaultCoalesce() Coalesce { return Coalesce{Direct: 2, Ticks: 2, Batch: 64} }
 
 // maxBatch bounds what one transaction locks, and what its failure repeats.
 const maxBatch = 128
 
 // busyTries is how often a call is queued again because others held its candidates,
-// before it goes alone. From the second try on its tick waits for them.
+// before it goes alone.
 const busyTries = 3
 
 // Shared counts what was coalesced since the start.
@@ -60,28 +61,30 @@ func (r *Registry) Shared() Shared {
 // coalescer is the queue and its workers.
 type coalescer struct {
 	limits Coalesce
-	send   func(calls []*call, wait bool) error // one tick; every call that it answers is told
+	send   func(calls []*call) error // one tick; every call that it answers is told
 
 	mu       sync.Mutex
 	queue    []*call
-	underWay int  // calls of Resolve and Settle that have not returned
-	workers  int  // that run now
-	closed   bool // nothing is taken any more
+	tenants  map[string]int // that running ticks work for, with their calls
+	underWay int            // calls of Resolve and Settle that have not returned
+	workers  int            // that run now
+	closed   bool           // nothing is taken any more
 	running  sync.WaitGroup
 	counts   struct{ ticks, calls, alone, busy atomic.Uint64 }
 }
 
-func newCoalescer(limits Coalesce, send func([]*call, bool) error) *coalescer {
+func newCoalescer(limits Coalesce, send func([]*call) error) *coalescer {
 	limits.Batch = min(limits.Batch, maxBatch)
 	if limits.Batch <= 0 {
 		limits.Batch = 64
 	}
-	return &coalescer{limits: limits, send: send}
+	return &coalescer{limits: limits, send: send, tenants: map[string]int{}}
 }
 
 // call is one resolve or settlement that waits.
 type call struct {
 	action  string
+	tenant  string
 	resolve *resolveCall // or
 	settle  *settleCall
 	busy    int         // how often its candidates were all held by others
@@ -138,9 +141,16 @@ func (c *coalescer) add(one *call) bool {
 	return true
 }
 
-// employ starts a worker when there is work for one more. c.mu is held.
+// many is how many calls of tenants that a tick works for already are worth another tick.
+const many = 16
+
+// employ starts a worker when there is work that one more could do. c.mu is held.
 func (c *coalescer) employ() {
-	if c.workers < c.limits.Ticks && len(c.queue) > 0 {
+	if c.workers >= c.limits.Ticks {
+		return
+	}
+	free := func(one *call) bool { return c.tenants[one.tenant] == 0 }
+	if len(c.queue) >= many || slices.ContainsFunc(c.queue, free) {
 		c.workers++
 		c.running.Go(c.work)
 	}
@@ -164,48 +174,76 @@ func (c *coalescer) work() {
 		if len(calls) == 0 {
 			return
 		}
-		wait := slices.ContainsFunc(calls, func(one *call) bool { return one.busy > 0 })
-		c.tick(calls, wait)
+		c.tick(calls)
+		c.release(calls)
 	}
 }
 
-// take gives the next tick's calls, no action twice; without any the worker ends.
+// take gives the next tick's calls: no action twice, and none of a tenant that another
+// tick of this process works for, since the two would wait for each other's rows; only
+// when many of those wait and nothing else does, they go all the same. Without any the
+// worker ends.
 func (c *coalescer) take() []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var taken, rest []*call
-	seen := map[string]bool{}
+	taken := c.pick(func(one *call) bool { return c.tenants[one.tenant] == 0 })
+	if len(taken) == 0 && len(c.queue) >= many {
+		taken = c.pick(func(*call) bool { return true })
+	}
+	for _, one := range taken {
+		c.tenants[one.tenant]++
+	}
+	if len(taken) == 0 {
+		c.workers--
+	}
+	c.employ()
+	return taken
+}
+
+// pick takes what is free from the queue, at most a batch. c.mu is held.
+func (c *coalescer) pick(free func(*call) bool) []*call {
+	taken, rest := make([]*call, 0, min(len(c.queue), c.limits.Batch)), c.queue[:0]
+	actions := make(map[string]bool, c.limits.Batch)
 	for _, one := range c.queue {
-		if len(taken) < c.limits.Batch && !seen[one.action] {
-			seen[one.action] = true
+		if len(taken) < c.limits.Batch && !actions[one.action] && free(one) {
+			actions[one.action] = true
 			taken = append(taken, one)
 		} else {
 			rest = append(rest, one)
 		}
 	}
+	clear(c.queue[len(rest):]) // what was taken is not kept alive
 	c.queue = rest
-	if len(taken) == 0 {
-		c.workers--
-	}
 	return taken
+}
+
+// release ends the hold on the tenants of a tick.
+func (c *coalescer) release(calls []*call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range calls {
+		if c.tenants[one.tenant]--; c.tenants[one.tenant] == 0 {
+			delete(c.tenants, one.tenant)
+		}
+	}
 }
 
 // tick sends calls as one transaction. One that was rolled back is tried in halves, so
 // that a call that cannot be stored costs the others little.
-func (c *coalescer) tick(calls []*call, wait bool) {
+func (c *coalescer) tick(calls []*call) {
 	c.counts.ticks.Add(1)
-	err := c.send(calls, wait)
+	err := c.send(calls)
 	switch {
 	case err == nil:
-	case fateUnknown(err):
+	case fateUnknown(err), errors.Is(err, errAcquire): // nobody else would get a connection sooner
 		tell(calls, answer{cause: err})
 	case len(calls) == 1 || sqlState(err) == stateLockTimeout:
 		c.counts.alone.Add(uint64(len(calls)))
 		tell(calls, answer{})
 	default:
 		half := len(calls) / 2
-		c.tick(calls[:half], wait)
-		c.tick(calls[half:], wait)
+		c.tick(calls[:half])
+		c.tick(calls[half:])
 	}
 }
 

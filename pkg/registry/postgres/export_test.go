@@ -25,21 +25,23 @@ func (r *Registry) ResolveIn(ctx context.Context, tx pgx.Tx, req registry.RouteR
 		t.Region, t.Zone, t.CapacityClass, t.ForbidCrossRegion, r.ring.Action(req.Action), r.ring.Draw(req.Action), newToken(),
 		(req.TimeToLive+registry.SettleGrace).Microseconds(), true, false).Scan(&v.status, &v.detail, &v.route, &v.attempt, &v.earlier)
 	if err == nil && (v.status == "assigned" || v.status == "reserved") {
-		a, err = assignmentOf(*v.route, *v.attempt, v.earlier)
+		a, err = assignmentOf(v.route, v.attempt, v.earlier)
 	}
 	return v.status, a, err
 }
 
 // SettleIn runs one settlement inside the test's own transaction.
 func (r *Registry) SettleIn(ctx context.Context, tx pgx.Tx, a fleet.Assignment, s fleet.Settlement) (status string, err error) {
-	args, err := settleArgs(a, s)
+	args, err := settleArgs(a, s, r.issued.holds(a) && plain(a, s))
 	if err != nil {
 		return "", err
 	}
-	var first bool
-	var settlement, live []byte
-	err = tx.QueryRow(ctx, settleSQL, args...).Scan(&status, &first, &settlement, &live)
-	return status, err
+	var v settled
+	err = tx.QueryRow(ctx, settleSQL, args...).Scan(v.columns()...)
+	if v.status == "plain" { // settled, and told in fewer words
+		v.status = "settled"
+	}
+	return v.status, err
 }
 
 // LockPublication is the statement that takes the publication lock alone.

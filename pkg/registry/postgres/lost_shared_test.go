@@ -113,7 +113,10 @@ func TestLostShared_G39_AnswerToATick(t *testing.T) {
 				calls = append(calls, func() { told[n], errs[n] = s.shared.Resolve(t.Context(), request(fmt.Sprintf("n%d", n), 0)) })
 			}
 			for n := range settles {
-				a := s.resolve(t, fmt.Sprintf("held%d", n), 0)
+				a, err := s.shared.Resolve(t.Context(), request(fmt.Sprintf("held%d", n), 0))
+				if err != nil {
+					t.Fatal(err)
+				}
 				calls = append(calls, func() {
 					receipts[n], errs[resolves+n] = s.shared.Settle(t.Context(), a, fleet.Settlement{Outcome: fleet.OutcomeCompleted, Code: "x"})
 				})

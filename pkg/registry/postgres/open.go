@@ -43,6 +43,7 @@ type Registry struct {
 	cursor                         catalog.CursorKey // needs control or data
 	retries                        counters
 	shared                         *coalescer // nil without Coalesce
+	issued                         *issued
 }
 
 // Contracts, checked by the compiler.
@@ -59,7 +60,7 @@ var (
 // Open connects every pool that is configured and checks its role, schema and
 // privileges (CheckSchema): a process that opens a registry is allowed to run on it.
 func Open(ctx context.Context, c Config) (*Registry, error) {
-	r := &Registry{}
+	r := &Registry{issued: newIssued()}
 	for _, p := range []struct {
 		url, role string
 		size      int32

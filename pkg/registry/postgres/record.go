@@ -211,18 +211,18 @@ func (r earlierRow) end() (fleet.AttemptEnd, error) {
 	return end, p.err
 }
 
-// assignmentOf decodes what a resolve answers: two rows as text, and what is known of
+// assignmentOf decodes what a resolve answers: two rows, and what is known of
 // earlier attempts as JSON.
-func assignmentOf(route, attempt string, earlier []byte) (fleet.Assignment, error) {
+func assignmentOf(route, attempt row, earlier []byte) (fleet.Assignment, error) {
 	var out fleet.Assignment
-	r, err := routeOf(route)
+	r, err := routeOf(fieldsOf(route))
 	if err == nil {
 		out.Route, err = r.route()
 	}
 	if err != nil {
 		return fleet.Assignment{}, malformed(err)
 	}
-	a, err := attemptOf(attempt)
+	a, err := attemptOf(fieldsOf(attempt))
 	if err == nil {
 		out.Attempt, err = a.attempt()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // verdict is one answer of aip.resolve_one.
 type verdict struct {
 	status, detail string
-	route, attempt *string // whole rows
+	route, attempt row
 	earlier        []byte
 }
 
@@ -92,7 +93,7 @@ func (r *Registry) resolveOnce(ctx context.Context, p *pool, req registry.RouteR
 	var v verdict
 	t := req.Topology
 	err := p.row(ctx, resolveSQL, []any{
-		req.Action.String(), req.Tenant.String(), req.Capability.String(),
+		binaryRows, req.Action.String(), req.Tenant.String(), req.Capability.String(),
 		t.Region, t.Zone, t.CapacityClass, t.ForbidCrossRegion,
 		r.ring.Action(req.Action), r.ring.Draw(req.Action), o.token,
 		(req.TimeToLive + registry.SettleGrace).Microseconds(), o.look, o.wait,
@@ -105,7 +106,7 @@ func (r *Registry) answer(ctx context.Context, req registry.RouteRequest, v verd
 	var none fleet.Assignment
 	switch v.status {
 	case "assigned", "reserved":
-		return assignmentOf(*v.route, *v.attempt, v.earlier)
+		return r.issue(assignmentOf(v.route, v.attempt, v.earlier))
 	case "conflict":
 		return none, taken(req.Action)
 	case "archived":
@@ -127,7 +128,9 @@ func (r *Registry) answer(ctx context.Context, req registry.RouteRequest, v verd
 }
 
 // afterFailure answers a resolve whose statement failed. When it may have been
-// committed, the route is read by key: our own token proves that it was.
+// committed, the route is read by key: our own token proves that it was. A reservation
+// that was made and has ended since, by a lease or by a newer attempt, is neither handed
+// out nor denied.
 func (r *Registry) afterFailure(ctx context.Context, req registry.RouteRequest, token string, cause error) (fleet.Assignment, error) {
 	if !fateUnknown(cause) {
 		return fleet.Assignment{}, refused("resolve.unavailable", "the route could not be decided", cause)
@@ -138,12 +141,21 @@ func (r *Registry) afterFailure(ctx context.Context, req registry.RouteRequest, 
 	case fleet.Is(err, fleet.NotFound):
 		return fleet.Assignment{}, refused("resolve.unavailable", "the route could not be decided", cause)
 	case err != nil:
-		return fleet.Assignment{}, fleet.Errorf(fleet.Unknown, "resolve.unknown", "it is not known whether action %s got its route", req.Action).
-			Because("the database went away before it answered").Advise("ask again: the same action gets the same route")
-	case record.Current().Fence.Token != token:
+		return fleet.Assignment{}, undecided(req.Action)
+	}
+	ours := slices.IndexFunc(record.Attempts, func(t fleet.Attempt) bool { return t.Fence.Token == token })
+	switch {
+	case ours < 0:
 		return fleet.Assignment{}, refused("resolve.unavailable", "the route could not be decided", cause)
+	case ours < len(record.Attempts)-1 || record.Current().Settled():
+		return fleet.Assignment{}, undecided(req.Action)
 	}
 	return record.Assignment(), nil
+}
+
+func undecided(action fleet.ActionID) *fleet.Error {
+	return fleet.Errorf(fleet.Unknown, "resolve.unknown", "it is not known whether action %s got its route", action).
+		Because("the database went away before it answered").Advise("ask again: the same action gets the same route")
 }
 
 // readAgain looks an action up after a lost answer, even when the caller has gone. A

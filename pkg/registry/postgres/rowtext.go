@@ -37,9 +37,20 @@ func (r attemptRow) text() string {
 	return w.row()
 }
 
+// fieldReader reads the columns of a row in their order. After the first failure
+// everything is empty and end reports it.
+type fieldReader interface {
+	string() string
+	number(bits int) uint64
+	bool() bool
+	time() time.Time
+	array() []string
+	numbers() []uint32
+	end() error
+}
+
 // routeOf reads a row that the database wrote.
-func routeOf(text string) (routeRow, error) {
-	p := rowReader{text: text}
+func routeOf(p fieldReader) (routeRow, error) {
 	r := routeRow{
 		Action: p.string(), Capability: p.string(), Tenant: p.string(), Instance: p.string(), Replica: p.string(), Endpoint: p.string(),
 		Region: p.string(), Zone: p.string(), CapacityClass: p.string(), PeerPrincipalID: p.string(), PeerPrincipalKind: p.string(),
@@ -51,8 +62,7 @@ func routeOf(text string) (routeRow, error) {
 	return r, p.end()
 }
 
-func attemptOf(text string) (attemptRow, error) {
-	p := rowReader{text: text}
+func attemptOf(p fieldReader) (attemptRow, error) {
 	r := attemptRow{
 		Action: p.string(), Fence: p.number(64), Token: p.string(), LeaseEpoch: p.number(64), Journal: p.string(),
 		ScopeKinds: p.array(), ScopeKeys: p.array(), ScopeLimits: p.numbers(),
@@ -122,8 +132,7 @@ func numbersText(all []uint32) string {
 
 var errRowText = errors.New("not the text of a row")
 
-// rowReader reads the text of a composite value, field by field. After the first
-// failure everything is empty and end reports it.
+// rowReader reads the text of a composite value, field by field.
 type rowReader struct {
 	text string
 	at   int

@@ -11,8 +11,21 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
-const settleSQL = `SELECT o_status, o_first, o_settlement, o_live FROM aip.settle_one(
-	$1::text::aip.route, $2::text::aip.attempt, $3::json, $4::text, $5::text, $6::text, $7::boolean, $8::text)`
+const settleSQL = `SELECT o_status, o_at, o_opened, o_first, o_settlement, o_live FROM aip.settle_one(
+	$1::text, $2::bigint, $3::boolean, $4::text[], $5::text[],
+	$6::text::aip.route, $7::text::aip.attempt, $8::json, $9::text, $10::text, $11::text, $12::boolean, $13::text)`
+
+// settled is one answer of aip.settle_one.
+type settled struct {
+	status           string
+	at, opened       *time.Time
+	first            *bool
+	settlement, live []byte
+}
+
+func (v *settled) columns() []any {
+	return []any{&v.status, &v.at, &v.opened, &v.first, &v.settlement, &v.live}
+}
 
 // Settle implements registry.Router. Repeating it is harmless, so it is repeated
 // after a lost answer; only then the receipt may report First false although this
@@ -30,29 +43,33 @@ func (r *Registry) Settle(ctx context.Context, given fleet.Assignment, s fleet.S
 	if r.shared != nil {
 		alone := r.shared.enter()
 		defer r.shared.leave()
-		if !alone && plain(given, s) {
-			if receipt, done, err := r.settleShared(ctx, given, s); done {
+		if !alone && plain(given, s) && r.issued.holds(given) {
+			receipt, how, err := r.settleShared(ctx, given, s)
+			if how == answered {
 				return receipt, err
 			}
+			return r.settleAlone(ctx, given, s, how == inDoubt)
 		}
 	}
-	return r.settleAlone(ctx, given, s)
+	return r.settleAlone(ctx, given, s, false)
 }
 
-func (r *Registry) settleAlone(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (registry.Receipt, error) {
-	args, err := settleArgs(given, s)
+// settleAlone settles by a transaction of its own. doubt says that an earlier try may have
+// settled: a later failure must not deny it.
+func (r *Registry) settleAlone(ctx context.Context, given fleet.Assignment, s fleet.Settlement, doubt bool) (registry.Receipt, error) {
+	args, err := settleArgs(given, s, r.issued.holds(given) && plain(given, s))
 	if err != nil {
 		return registry.Receipt{}, err
 	}
-	doubt := false // an earlier try may have settled: a later failure must not deny it
 	for try := range maxTries {
-		receipt, known, err := r.settleOnce(ctx, r.data, args)
+		receipt, known, err := r.settleOnce(ctx, args, s)
 		switch {
 		case err == nil && !known && doubt:
 			return r.settledBefore(ctx, given, s)
 		case err == nil && !known:
 			return registry.Receipt{}, lost(given)
 		case err == nil:
+			r.issued.forget(given)
 			return receipt, nil
 		case fateUnknown(err):
 			r.retries.unknown.Add(1)
@@ -106,22 +123,26 @@ func unsettled(given fleet.Assignment) *fleet.Error {
 		Because("the database gave no answer").Advise("settle again: a repeat reports the first settlement")
 }
 
-func (r *Registry) settleOnce(ctx context.Context, p *pool, args []any) (registry.Receipt, bool, error) {
-	var status string
+func (r *Registry) settleOnce(ctx context.Context, args []any, asked fleet.Settlement) (registry.Receipt, bool, error) {
+	var v settled
 	var receipt registry.Receipt
-	var settlement, live []byte
-	if err := p.row(ctx, settleSQL, args, &status, &receipt.First, &settlement, &live); err != nil {
+	if err := r.data.row(ctx, settleSQL, args, v.columns()...); err != nil {
 		return receipt, false, err
 	}
-	if status != "settled" {
+	switch v.status {
+	case "plain":
+		return plainReceipt(asked, *v.at, *v.opened), true, nil
+	case "settled":
+	default:
 		return receipt, false, nil
 	}
+	receipt.First = *v.first
 	var s settlementRow
 	var l liveRow
-	if err := json.Unmarshal(settlement, &s); err != nil {
+	if err := json.Unmarshal(v.settlement, &s); err != nil {
 		return receipt, false, malformed(err)
 	}
-	if err := json.Unmarshal(live, &l); err != nil {
+	if err := json.Unmarshal(v.live, &l); err != nil {
 		return receipt, false, malformed(err)
 	}
 	var err error
@@ -132,17 +153,30 @@ func (r *Registry) settleOnce(ctx context.Context, p *pool, args []any) (registr
 	return receipt, true, nil
 }
 
-// settleArgs writes the assignment as the rows that it claims to be.
-func settleArgs(a fleet.Assignment, s fleet.Settlement) ([]any, error) {
-	args := []any{rowOfRoute(a.Route).text(), rowOfAttempt(a.Attempt).text(), nil}
+// plainReceipt answers a first settlement that moved no circuit.
+func plainReceipt(s fleet.Settlement, at, opened time.Time) registry.Receipt {
+	s.SettledAt = at.UTC()
+	return registry.Receipt{Settlement: s, First: true, Circuit: fleet.Circuit{State: fleet.CircuitClosed, OpenedAt: instant(opened)}}
+}
+
+// settleArgs writes the assignment as the rows that it claims to be; of one that was
+// issued here, what finds it again.
+func settleArgs(a fleet.Assignment, s fleet.Settlement, issued bool) ([]any, error) {
+	outcome := []any{string(s.Outcome), s.Code, string(s.Verdict), s.PeerFault, s.EvidenceDigest.String()}
+	args := []any{a.Route.Action.String(), int64(a.Attempt.Fence.Number), issued}
+	if issued {
+		row := rowOfAttempt(a.Attempt)
+		return append(append(args, row.ScopeKinds, row.ScopeKeys, nil, nil, nil), outcome...), nil
+	}
+	args = append(args, nil, nil, rowOfRoute(a.Route).text(), rowOfAttempt(a.Attempt).text(), nil)
 	if held := a.Attempt.Settlement; held != nil {
 		raw, err := json.Marshal(rowOfSettlement(a.Attempt, *held))
 		if err != nil {
 			return nil, fleet.Invalidf("settle.assignment", "the assignment cannot be written as JSON").Caused(err)
 		}
-		args[2] = string(raw)
+		args[7] = string(raw)
 	}
-	return append(args, string(s.Outcome), s.Code, string(s.Verdict), s.PeerFault, s.EvidenceDigest.String()), nil
+	return append(args, outcome...), nil
 }
 
 // storable reports whether an assignment could be a stored one at all: what the

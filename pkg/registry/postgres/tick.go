@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,9 +23,10 @@ type resolveCall struct {
 	ring, draw int64
 }
 
+// settleCall is a settlement of an assignment that this process holds as it was issued.
 type settleCall struct {
-	route, attempt string // as rows
-	settlement     fleet.Settlement
+	attempt    fleet.Attempt
+	settlement fleet.Settlement
 }
 
 // tickRow is one line of a tick's answer.
@@ -31,29 +34,35 @@ type tickRow struct {
 	kind           string
 	item           int64
 	at, opened     *time.Time
-	route, attempt *string
+	route, attempt row
 }
 
 const tickSQL = `SELECT o_kind, o_item, o_at, o_opened, o_route, o_attempt FROM aip.tick(
-	$1::text[], $2::text[]::aip.route[], $3::text[]::aip.attempt[], $4::text[], $5::text[], $6::text[], $7::text[],
-	$8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::boolean[],
-	$15::bigint[], $16::bigint[], $17::text[], $18::bigint[], $19::boolean)`
+	$1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[],
+	$10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::boolean[],
+	$17::bigint[], $18::bigint[], $19::text[], $20::bigint[])`
 
-// tickArgs are the columns of both kinds of calls.
+// tickArgs are the columns of both kinds of calls, and of the counters that the
+// settlements give back.
 type tickArgs struct {
-	settle, routes, attempts, outcomes, codes, verdicts, evidence []string
-	actions, tenants, capabilities, regions, zones, classes       []string
-	forbids                                                       []bool
-	rings, draws, lives                                           []int64
-	tokens                                                        []string
+	settle, outcomes, codes, verdicts, evidence             []string
+	givenKinds, givenKeys                                   []string
+	actions, tenants, capabilities, regions, zones, classes []string
+	forbids                                                 []bool
+	fences, givenItems, rings, draws, lives                 []int64
+	tokens                                                  []string
 }
 
 func (t *tickArgs) add(one *call) {
 	if s := one.settle; s != nil {
-		t.settle, t.routes, t.attempts = append(t.settle, one.action), append(t.routes, s.route), append(t.attempts, s.attempt)
+		t.settle, t.fences = append(t.settle, one.action), append(t.fences, int64(s.attempt.Fence.Number))
 		t.outcomes, t.codes = append(t.outcomes, string(s.settlement.Outcome)), append(t.codes, s.settlement.Code)
 		t.verdicts = append(t.verdicts, string(s.settlement.Verdict))
 		t.evidence = append(t.evidence, s.settlement.EvidenceDigest.String())
+		for _, scope := range s.attempt.Scopes {
+			t.givenItems = append(t.givenItems, int64(len(t.settle)))
+			t.givenKinds, t.givenKeys = append(t.givenKinds, string(scope.Kind)), append(t.givenKeys, scope.Key)
+		}
 		return
 	}
 	req := one.resolve.request
@@ -67,23 +76,26 @@ func (t *tickArgs) add(one *call) {
 }
 
 // list gives the arguments in order; no array is null.
-func (t *tickArgs) list(wait bool) []any {
-	args := []any{}
-	texts := func(all ...[]string) {
-		for _, one := range all {
-			args = append(args, append([]string{}, one...))
-		}
+func (t *tickArgs) list() []any {
+	texts, numbers := orEmpty[string], orEmpty[int64]
+	return []any{
+		binaryRows, texts(t.settle), numbers(t.fences), texts(t.outcomes), texts(t.codes), texts(t.verdicts), texts(t.evidence),
+		numbers(t.givenItems), texts(t.givenKinds), texts(t.givenKeys),
+		texts(t.actions), texts(t.tenants), texts(t.capabilities), texts(t.regions), texts(t.zones), texts(t.classes),
+		orEmpty(t.forbids), numbers(t.rings), numbers(t.draws), texts(t.tokens), numbers(t.lives),
 	}
-	texts(t.settle, t.routes, t.attempts, t.outcomes, t.codes, t.verdicts, t.evidence)
-	texts(t.actions, t.tenants, t.capabilities, t.regions, t.zones, t.classes)
-	args = append(args, append([]bool{}, t.forbids...), append([]int64{}, t.rings...), append([]int64{}, t.draws...))
-	texts(t.tokens)
-	return append(args, append([]int64{}, t.lives...), wait)
+}
+
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
 }
 
 // sendTick runs one tick and tells every call what became of it. On an error nobody
 // was told.
-func (r *Registry) sendTick(calls []*call, wait bool) error {
+func (r *Registry) sendTick(calls []*call) error {
 	var t tickArgs
 	var settles, resolves []*call
 	for _, one := range calls {
@@ -99,7 +111,7 @@ func (r *Registry) sendTick(calls []*call, wait bool) error {
 	defer cancel()
 	var rows []tickRow
 	err := r.data.use(ctx, func(conn *pgxpool.Conn) error {
-		found, err := conn.Query(ctx, tickSQL, t.list(wait)...)
+		found, err := conn.Query(ctx, tickSQL, t.list()...)
 		if err != nil {
 			return err
 		}
@@ -108,6 +120,9 @@ func (r *Registry) sendTick(calls []*call, wait bool) error {
 		})
 		return err
 	})
+	if fateUnknown(err) {
+		return r.outlast(calls, err)
+	}
 	if err != nil {
 		r.retryable(err) // counted
 		return err
@@ -115,6 +130,35 @@ func (r *Registry) sendTick(calls []*call, wait bool) error {
 	r.deliver(rows, settles, resolves)
 	return nil
 }
+
+// outlast returns once a tick whose answer was lost can have no effect any more: while it
+// waits on the server for its first actions it holds none of the later ones, so each caller
+// alone would find nothing and be told so too early. Taking all of its actions in its order
+// comes after it. Without that, errUndecided says that what is not there may still come.
+func (r *Registry) outlast(calls []*call, cause error) error {
+	actions := make([]string, len(calls))
+	for i, one := range calls {
+		actions[i] = one.action
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
+	defer cancel()
+	for try := range maxTries {
+		var passed int64
+		if r.data.row(ctx, outlastSQL, []any{actions}, &passed) == nil {
+			return cause
+		}
+		if !pause(ctx, try) {
+			break
+		}
+	}
+	return fmt.Errorf("%w: %w", errUndecided, cause)
+}
+
+const outlastSQL = `SELECT count(*) FROM (SELECT pg_advisory_xact_lock(k.key) FROM (
+	SELECT DISTINCT hashtextextended(u.id, 0) AS key FROM unnest($1::text[]) AS u (id) ORDER BY 1) k OFFSET 0) l`
+
+// errUndecided marks a tick that may still commit.
+var errUndecided = errors.New("the transaction may still be running")
 
 func (r *Registry) deliver(rows []tickRow, settles, resolves []*call) {
 	told := map[*call]bool{}
@@ -150,7 +194,7 @@ func (r *Registry) deliver(rows []tickRow, settles, resolves []*call) {
 // resolveShared resolves in a tick, or alone when the tick leaves it out.
 func (r *Registry) resolveShared(ctx context.Context, req registry.RouteRequest, token string) (fleet.Assignment, error) {
 	a, err := r.shared.ask(ctx, &call{
-		action: req.Action.String(), answer: make(chan answer, 1),
+		action: req.Action.String(), tenant: req.Tenant.String(), answer: make(chan answer, 1),
 		resolve: &resolveCall{request: req, token: token, ring: r.ring.Action(req.Action), draw: r.ring.Draw(req.Action)},
 	})
 	switch {
@@ -159,28 +203,40 @@ func (r *Registry) resolveShared(ctx context.Context, req registry.RouteRequest,
 	case a.answeredAlone():
 		return r.resolveAlone(ctx, req, token)
 	case a.cause != nil:
-		return r.afterFailure(ctx, req, token, a.cause)
+		assigned, err := r.afterFailure(ctx, req, token, a.cause)
+		if err != nil && errors.Is(a.cause, errUndecided) {
+			err = undecided(req.Action)
+		}
+		return assigned, err
 	}
-	return assignmentOf(*a.tick.route, *a.tick.attempt, nil)
+	return r.issue(assignmentOf(a.tick.route, a.tick.attempt, nil))
 }
 
-// settleShared settles in a tick. It reports false when the call has to go alone: left
-// out, or in a tick whose fate is not known, as repeating a settlement is harmless.
-func (r *Registry) settleShared(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (receipt registry.Receipt, done bool, err error) {
+// ending is what is known of a settlement after its tick.
+type ending int
+
+const (
+	answered ending = iota // the caller has its answer
+	leftOut                // nothing was done: it goes alone
+	inDoubt                // the tick may have settled: it goes alone, and a refusal then proves nothing
+)
+
+// settleShared settles in a tick. A call that was left out, or whose tick's fate is not
+// known, has to go alone: repeating a settlement is harmless.
+func (r *Registry) settleShared(ctx context.Context, given fleet.Assignment, s fleet.Settlement) (receipt registry.Receipt, e ending, err error) {
 	a, err := r.shared.ask(ctx, &call{
-		action: given.Route.Action.String(), answer: make(chan answer, 1),
-		settle: &settleCall{route: rowOfRoute(given.Route).text(), attempt: rowOfAttempt(given.Attempt).text(), settlement: s},
+		action: given.Route.Action.String(), tenant: given.Route.Tenant.String(), answer: make(chan answer, 1),
+		settle: &settleCall{attempt: given.Attempt, settlement: s},
 	})
-	if err != nil {
-		return receipt, true, refused("settle.unavailable", "the attempt could not be settled", err)
+	switch {
+	case err != nil:
+		return receipt, answered, refused("settle.unavailable", "the attempt could not be settled", err)
+	case a.answeredAlone(), !a.done && !fateUnknown(a.cause):
+		return receipt, leftOut, nil
+	case !a.done:
+		r.retries.unknown.Add(1)
+		return receipt, inDoubt, nil
 	}
-	if !a.done {
-		if a.cause != nil {
-			r.retries.unknown.Add(1)
-		}
-		return receipt, false, nil
-	}
-	s.SettledAt = a.tick.at.UTC()
-	circuit := fleet.Circuit{State: fleet.CircuitClosed, OpenedAt: instant(*a.tick.opened)}
-	return registry.Receipt{Settlement: s, First: true, Circuit: circuit}, true, nil
+	r.issued.forget(given)
+	return plainReceipt(s, *a.tick.at, *a.tick.opened), answered, nil
 }
