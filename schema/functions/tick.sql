@@ -30,6 +30,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now      timestamptz;
     v_busy     bigint[];
+    v_wide     bigint[]; -- resolves with a chain to a crowd
     v_out      bigint[];
     v_fine     bigint;
     v_moved    text[];
@@ -87,6 +88,77 @@ BEGIN
           AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action)
           AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action);
         IF COALESCE(cardinality(v_k_item), 0) < cardinality(p_actions) THEN -- some lead to a crowd, perhaps
+            SELECT array_agg(u.i) INTO v_wide
+            FROM unnest(p_actions, p_tenants, p_capabilities) WITH ORDINALITY AS u (action, tenant, capability, i)
+            WHERE (SELECT true FROM aip.route_candidate w WHERE w.tenant_id = u.tenant AND w.capability_id = u.capability AND w.wide LIMIT 1)
+              AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action)
+              AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action);
+        END IF;
+        IF cardinality(v_wide) > 1 THEN
+            -- Those who ask alike have the same best replicas but for the ring. They are read once, unless the
+            -- version is drawn by the action or more than 256 of a place are equally loaded.
+            WITH q AS MATERIALIZED (
+                SELECT w.i, p_tenants[w.i] AS tenant, p_capabilities[w.i] AS capability, p_regions[w.i] AS region, p_zones[w.i] AS zone,
+                       p_classes[w.i] AS class, p_forbids[w.i] AS forbid, p_rings[w.i] AS ring
+                FROM unnest(v_wide) AS w (i)
+            ), alike AS MATERIALIZED (
+                SELECT q.tenant, q.capability, q.region, q.zone, q.class, q.forbid FROM q GROUP BY 1, 2, 3, 4, 5, 6
+            ), seen AS MATERIALIZED (
+                SELECT a.*, o.chain, o.instance_id, o.priority, cardinality(o.draw_weights) > 1 AS exact_only,
+                       l.replica_id, l.active, l.capacity, l.lease_epoch, l.journal_id, l.ring AS place, l.circuit_state, l.region AS at_region, l.zone AS at_zone
+                FROM alike a
+                CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
+                                    WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
+                JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
+                WHERE l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
+                  AND l.active < l.capacity AND l.lease_expires_at > v_now
+                  AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+                  AND (a.class = '' OR l.capacity_class = a.class)
+                  AND (NOT a.forbid OR a.region = '' OR l.region = a.region)
+                UNION ALL
+                SELECT a.*, o.chain, o.instance_id, o.priority, cardinality(o.draw_weights) > 1 OR l.n > 256,
+                       l.replica_id, l.active, l.capacity, l.lease_epoch, l.journal_id, l.ring, l.circuit_state, l.region, l.zone
+                FROM alike a
+                CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
+                                    WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
+                JOIN aip.replica_group g ON g.instance_id = o.instance_id AND g.version_id = o.version_id
+                CROSS JOIN LATERAL (
+                    SELECT i.active FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+                    WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
+                      AND i.region = g.region AND i.zone = g.zone AND i.free AND r.lease_expires_at > v_now
+                      AND (r.circuit_state = 'closed' OR r.circuit_state = 'half_open' OR r.circuit_open_until <= v_now)
+                    ORDER BY i.active LIMIT 1
+                ) least
+                CROSS JOIN LATERAL (
+                    SELECT x.*, count(*) OVER () AS n FROM (
+                        SELECT r.* FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+                        WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
+                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active AND r.lease_expires_at > v_now
+                          AND (r.circuit_state = 'closed' OR r.circuit_state = 'half_open' OR r.circuit_open_until <= v_now)
+                        LIMIT 257) x
+                ) l
+                WHERE (a.class = '' OR g.capacity_class = a.class)
+                  AND (NOT a.forbid OR a.region = '' OR g.region = a.region)
+            ), best AS MATERIALIZED (
+                SELECT s.*, rank() OVER (PARTITION BY s.tenant, s.capability, s.region, s.zone, s.class, s.forbid ORDER BY s.tier, s.active) AS r,
+                       bool_or(s.exact_only) OVER (PARTITION BY s.tenant, s.capability, s.region, s.zone, s.class, s.forbid) AS alone
+                FROM (SELECT n.*, (n.priority << 2) | CASE WHEN n.at_region = n.region THEN 0 ELSE 2 END
+                                                    | CASE WHEN n.at_zone = n.zone THEN 0 ELSE 1 END AS tier FROM seen n) s
+            )
+            SELECT v_k_item || array_agg(k.i), v_k_chain || array_agg(k.chain), v_k_replica || array_agg(k.replica_id),
+                   v_k_tier || array_agg(k.tier), v_k_active || array_agg(k.active::bigint), v_k_capacity || array_agg(k.capacity::bigint),
+                   v_k_epoch || array_agg(k.lease_epoch::bigint), v_k_journal || array_agg(k.journal_id)
+            INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
+            FROM q CROSS JOIN LATERAL (
+                SELECT q.i, b.* FROM best b
+                WHERE b.tenant = q.tenant AND b.capability = q.capability AND b.region = q.region AND b.zone = q.zone
+                  AND b.class = q.class AND b.forbid = q.forbid AND b.r = 1 AND NOT b.alone
+                ORDER BY (b.place - q.ring) & 2147483647, b.instance_id, b.replica_id
+                LIMIT 1
+            ) k
+            WHERE k.circuit_state = 'closed';
+        END IF;
+        IF EXISTS (SELECT FROM unnest(v_wide) AS w (i) WHERE w.i <> ALL (COALESCE(v_k_item, '{}'))) THEN -- what is left of them, one by one
             SELECT v_k_item || array_agg(q.i), v_k_chain || array_agg(c.ctid), v_k_replica || array_agg(k.replica_id),
                    v_k_tier || array_agg((k.priority << 2) | CASE WHEN k.region_match THEN 0 ELSE 2 END | CASE WHEN k.zone_match THEN 0 ELSE 1 END),
                    v_k_active || array_agg(l.active::bigint), v_k_capacity || array_agg(l.capacity::bigint),
@@ -94,10 +166,7 @@ BEGIN
             INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
             FROM (SELECT u.* FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
                        WITH ORDINALITY AS u (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
-                  WHERE (SELECT true FROM aip.route_candidate w
-                         WHERE w.tenant_id = u.tenant AND w.capability_id = u.capability AND w.wide LIMIT 1)
-                    AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action)
-                    AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action)
+                  WHERE u.i = ANY (v_wide) AND u.i <> ALL (COALESCE(v_k_item, '{}'))
                   OFFSET 0) q
             CROSS JOIN LATERAL aip.ranked_candidates(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw,
                                                      false, NULL, v_now, 1) k

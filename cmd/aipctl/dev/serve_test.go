@@ -90,7 +90,7 @@ func TestServe_G20_RefusesAWrongRoleOrSchema(t *testing.T) {
 		{"the owner's role", urlOf(t, "migrate"), "aip_data"},
 		{"a superuser", urlOf(t, "admin"), "aip_data"},
 		{"the operators' role", urlOf(t, "control"), "aip_data"},
-		{"an unmigrated schema", empty("data"), "aipctl registry migrate"},
+		{"an empty database", empty("data"), "aipctl registry init"},
 		{"a newer schema", newer("data"), "newer"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -144,9 +144,13 @@ func (c *coalescer) add(one *call) bool {
 // many is how many calls of tenants that a tick works for already are worth another tick.
 const many = 16
 
+// enough is how many calls have to wait for another tick to be worth its own commit: while
+// one is under way, fewer gather for it.
+const enough = 8
+
 // employ starts a worker when there is work that one more could do. c.mu is held.
 func (c *coalescer) employ() {
-	if c.workers >= c.limits.Ticks {
+	if c.workers >= c.limits.Ticks || c.workers > 0 && len(c.queue) < enough {
 		return
 	}
 	free := func(one *call) bool { return c.tenants[one.tenant] == 0 }

@@ -31,6 +31,7 @@ func everyBlow(t *testing.T, run func(t *testing.T, c *crashing, p *pgclustertes
 			action := fmt.Sprintf("a%d", n)
 			t.Run(cut.name+", "+b.name, func(t *testing.T) {
 				p := pgclustertest.NewProxy(t, c.dsn("aip_data"))
+				until(t, "the server is there after the blow before", func() bool { return c.data.Reach(t.Context()) == nil })
 				r := c.open(t, postgres.Config{DataURL: p.DSN(), Connections: 1})
 				warm, err := r.Resolve(t.Context(), request(action+"warm", 0))
 				if err == nil {
