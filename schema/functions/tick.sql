@@ -121,7 +121,8 @@ BEGIN
                 FROM alike a
                 CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
                                     WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
-                JOIN aip.replica_group g ON g.instance_id = o.instance_id AND g.version_id = o.version_id
+                CROSS JOIN LATERAL (SELECT p.* FROM aip.replica_group p
+                                    WHERE p.instance_id = o.instance_id AND p.version_id = o.version_id OFFSET 0) g
                 CROSS JOIN LATERAL (
                     SELECT i.active FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
                     WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
