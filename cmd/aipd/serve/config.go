@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // CoalesceConfig says how resolves and settlements share transactions when many are
-// under way (postgres.Coalesce). What is left out is the default: direct 8, ticks 2,
+// under way (postgres.Coalesce). What is left out is the default: direct 2, ticks 2,
 // batch 64.
 type CoalesceConfig struct {
 	Direct *int `yaml:"direct"` // calls under way that go alone
