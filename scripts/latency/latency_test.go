@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -25,5 +27,28 @@ func TestMeasure_CountsFailuresAndWhatIsAdded(t *testing.T) {
 	}
 	if r := rows[1]; r.Errors == 0 || r.ErrorsBy["uncertain"] != r.Errors || r.Ratio >= 1 || r.More["added_p50_ms"] < 1 {
 		t.Errorf("the slower one: %+v", r)
+	}
+}
+
+// TestJournal_G25_CountsDurableChanges: a sync carries at least one change, and of many
+// writers it carries several.
+func TestJournal_G25_CountsDurableChanges(t *testing.T) {
+	r, err := writeJournal(t.Context(), filepath.Join(t.TempDir(), "journal.db"), 32, 200*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Errors != 0 || r.OpsPerSecond <= 0 || r.More["changes_per_sync"] <= 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestIdle_ReadsThisProcess(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("no /proc here")
+	}
+	_, known := processorTime(os.Getpid())
+	resident, also := residentMiB(os.Getpid())
+	if !known || !also || resident <= 0 {
+		t.Errorf("processor time known %v, resident %v %v", known, resident, also)
 	}
 }

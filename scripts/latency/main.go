@@ -4,7 +4,8 @@
 // It makes a private fleet of real processes with every durability on, and one
 // connector of the same program beside it. Clients call one and the other in turn, in
 // interleaved rounds: the connector called directly is the floor. A call is one ticket,
-// which the desk makes durable before it answers. Failures are counted.
+// which the desk makes durable before it answers. Failures are counted. Afterwards it
+// measures the daemons at rest and a host's journal alone.
 //
 //	latency -bin bin -dir DIR [-quick] [-out FILE]
 package main
@@ -76,6 +77,12 @@ func run(args []string) (err error) {
 	if result.Results, err = measure(ctx, s, planOf(*quick)); err != nil {
 		return err
 	}
+	result.Results = append(result.Results, s.idle(ctx, planOf(*quick).window)...)
+	written, err := journals(ctx, place, planOf(*quick))
+	if err != nil {
+		return err
+	}
+	result.Results = append(result.Results, written...)
 	result.Machine.Seconds, result.Machine.LoadAfter = time.Since(began).Seconds(), load()
 	result.print()
 	if *out == "" {

@@ -93,6 +93,9 @@ func (r report) print() {
 	w := tabwriter.NewWriter(os.Stdout, 2, 4, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "case\tvariant\tclients\tops/s\tof floor\tp50 ms\tp99 ms\tadded p50\tadded p99\terrors\t")
 	for _, x := range r.Results {
+		if x.Case != caseName {
+			continue
+		}
 		added := func(name string) string {
 			if v, ok := x.More[name]; ok {
 				return fmt.Sprintf("%.2f", v)
@@ -103,5 +106,13 @@ func (r report) print() {
 			x.P50, x.P99, added("added_p50_ms"), added("added_p99_ms"), x.Errors)
 	}
 	_ = w.Flush()
+	for _, x := range r.Results {
+		switch x.Case {
+		case "idle":
+			fmt.Printf("idle %s: %.1f MiB resident, %.2f %% of one processor\n", x.Variant, x.More["resident_mib"], x.More["cpu_percent"])
+		case "journal":
+			fmt.Printf("journal with %d writers: %.0f durable changes/s, %.1f in one sync\n", x.Clients, x.OpsPerSecond, x.More["changes_per_sync"])
+		}
+	}
 	fmt.Printf("load before %s, after %s\n", r.Machine.LoadBefore, r.Machine.LoadAfter)
 }
