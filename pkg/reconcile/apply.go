@@ -112,7 +112,7 @@ func (r *Reconciler) decided(ctx context.Context, a action.Record, rec fleet.Rec
 	if err != nil {
 		return err
 	}
-	lost, err := r.lost(ctx, rec)
+	lost, err := registry.IsRetired(ctx, r.Records, rec.Replica) // the one that the action could run on
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,6 @@ func (r *Reconciler) decided(ctx context.Context, a action.Record, rec fleet.Rec
 		r.Log.InfoContext(ctx, "operator's decision applied", "action", a.ID.String(), "fence", rec.Fence, "outcome", string(decision.Outcome))
 	}
 	return err
-}
-
-// lost reports whether the one replica that the action could run on is retired.
-func (r *Reconciler) lost(ctx context.Context, rec fleet.Reconciliation) (bool, error) {
-	found, err := r.Records.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{rec.Replica.String()}})
-	if err != nil {
-		return false, err
-	}
-	return len(found.Replicas) == 1 && found.Replicas[0].Live.Status == fleet.ReplicaRetired, nil
 }
 
 // store changes an action that is still uncertain.

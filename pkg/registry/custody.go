@@ -61,6 +61,15 @@ func RetiredDetail(handedOver int) string {
 	return fmt.Sprintf("%d records handed to the operator", handedOver)
 }
 
+// IsRetired reports whether an operator ended a replica's identity for ever.
+func IsRetired(ctx context.Context, records interface {
+	List(ctx context.Context, selection Selection) (Records, error)
+}, id fleet.ReplicaID,
+) (bool, error) {
+	found, err := records.List(ctx, Selection{Noun: Replicas, IDs: []string{id.String()}})
+	return err == nil && len(found.Replicas) == 1 && found.Replicas[0].Live.Status == fleet.ReplicaRetired, err
+}
+
 // CodeRouteLost refuses a retry for ever: the one replica of the route is retired, and
 // an action never moves (G09).
 const CodeRouteLost = "resolve.route_lost"

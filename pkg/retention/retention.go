@@ -173,6 +173,6 @@ func (k *Keeper) retired(ctx context.Context, id fleet.ReplicaID) bool {
 	if id.IsZero() {
 		return false
 	}
-	found, err := k.Records.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{id.String()}})
-	return err == nil && len(found.Replicas) == 1 && found.Replicas[0].Live.Status == fleet.ReplicaRetired
+	is, err := registry.IsRetired(ctx, k.Records, id)
+	return is && err == nil // not known is not retired: the host is told again
 }

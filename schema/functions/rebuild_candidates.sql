@@ -32,7 +32,7 @@ LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     JOIN aip.capability c ON c.version_id = v.id AND c.capability_id = b.capability_id
     WHERE b.enabled AND i.enabled AND t.enabled AND v.qualified AND c.claimed
       AND vs.status IN ('active', 'deprecated');
-    UPDATE aip.route_candidate c SET wide = true -- see aip.replica_mirror; few versions are crowded
+    UPDATE aip.route_candidate c SET wide = true -- see aip.replica_widen; few versions are crowded
     FROM aip.replica_group g
     JOIN aip.route_candidate w ON w.instance_id = g.instance_id AND w.version_id = g.version_id
     WHERE c.tenant_id = w.tenant_id AND c.capability_id = w.capability_id AND NOT c.wide

@@ -39,6 +39,7 @@ DECLARE
     v_pick     record;
     v_first    record;
     v_open     boolean;
+    v_any      CONSTANT bigint := 9223372036854775807; -- probes: any half-open replica is a candidate, and then is decided below
     v_now      timestamptz := aip.clock();
     v_full     text;
     v_seen     boolean := false;
@@ -61,9 +62,7 @@ BEGIN
         FROM aip.route_candidate c
         JOIN aip.replica_live l ON l.instance_id = c.instance_id AND l.version_id = c.version_id
         WHERE c.tenant_id = p_tenant AND c.capability_id = p_capability AND c.weight > 0
-          AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
-          AND l.active < l.capacity AND l.lease_expires_at > v_now
-          AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+          AND aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
           AND (p_class = '' OR l.capacity_class = p_class)
           AND (NOT p_forbid_cross_region OR p_region = '' OR l.region = p_region)
           AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = p_action)

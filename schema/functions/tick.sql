@@ -2,9 +2,8 @@
 -- leaves everything else out of its answer: the caller sends that to settle_one or resolve_one,
 -- which say what is wrong. Plain is: the first settlement of an attempt that the caller holds as it
 -- was issued, completed or cancelled without peer fault or probe, on a replica whose circuit is
--- closed and clean; and the first route of an action whose best candidate is of the version
--- drawn first and of the best priority, not crowded, with a closed circuit, and whose counters
--- exist and have room. No action may be named twice.
+-- closed and clean; and the first route of an action whose best candidate has a closed circuit,
+-- and whose counters exist and have room. No action may be named twice.
 --
 -- The order of all resolves of a tick is that of one look at the fleet, taken when the action
 -- locks are held and before its settlements count. Each replica takes only as many as it has
@@ -29,9 +28,10 @@ RETURNS TABLE (o_kind text, o_item bigint, o_at timestamptz, o_opened timestampt
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now      timestamptz;
+    v_any      CONSTANT bigint := 9223372036854775807; -- probes: any half-open replica is a candidate, and then goes alone
     v_busy     bigint[];
     v_wide     bigint[]; -- resolves with a chain to a crowd
-    v_out      bigint[];
+    v_out      bigint[] := '{}';
     v_fine     bigint;
     v_moved    text[];
     v_wanted   bigint;
@@ -76,9 +76,7 @@ BEGIN
             FROM aip.route_candidate o
             JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
             WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability AND o.weight > 0
-              AND l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
-              AND l.active < l.capacity AND l.lease_expires_at > v_now
-              AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+              AND aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
               AND (q.class = '' OR l.capacity_class = q.class)
               AND (NOT q.forbid OR q.region = '' OR l.region = q.region)
             ORDER BY draw_rank, tier, active, distance, instance_id, replica_id
@@ -110,9 +108,7 @@ BEGIN
                 CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
                                     WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
                 JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
-                WHERE l.status = 'ready' AND l.intent = 'run' AND l.healthy AND NOT l.crowded -- replica_live_ready
-                  AND l.active < l.capacity AND l.lease_expires_at > v_now
-                  AND (l.circuit_state = 'closed' OR l.circuit_state = 'half_open' OR l.circuit_open_until <= v_now)
+                WHERE aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
                   AND (a.class = '' OR l.capacity_class = a.class)
                   AND (NOT a.forbid OR a.region = '' OR l.region = a.region)
                 UNION ALL
@@ -126,16 +122,14 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT i.active FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
                     WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                      AND i.region = g.region AND i.zone = g.zone AND i.free AND r.lease_expires_at > v_now
-                      AND (r.circuit_state = 'closed' OR r.circuit_state = 'half_open' OR r.circuit_open_until <= v_now)
+                      AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, v_now, v_any)
                     ORDER BY i.active LIMIT 1
                 ) least
                 CROSS JOIN LATERAL (
                     SELECT x.*, count(*) OVER () AS n FROM (
                         SELECT r.* FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
                         WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active AND r.lease_expires_at > v_now
-                          AND (r.circuit_state = 'closed' OR r.circuit_state = 'half_open' OR r.circuit_open_until <= v_now)
+                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active AND aip.admits(r, v_now, v_any)
                         LIMIT 257) x
                 ) l
                 WHERE (a.class = '' OR g.capacity_class = a.class)
@@ -218,7 +212,7 @@ BEGIN
         SELECT u.id, sum(u.up) AS up, sum(u.down) AS down
         FROM (SELECT t.id, 1 AS up, 0 AS down FROM unnest(v_replicas) AS t (id)
               UNION ALL SELECT t.id, 0, 1 FROM unnest(v_d_replica) AS t (id)) u
-        GROUP BY u.id ORDER BY u.id
+        GROUP BY u.id ORDER BY u.id COLLATE "C"
     ), moved AS (
         UPDATE aip.replica_live l SET active = l.active + net.up - net.down
         FROM net
@@ -271,7 +265,7 @@ BEGIN
                 CONTINUE WHEN NOT (v_s_kind[s] = ANY ((v_attempts[k]).scope_kinds)
                     AND (v_attempts[k]).scope_keys[array_position((v_attempts[k]).scope_kinds, v_s_kind[s])] = v_s_key[s]);
                 v_s_over[s] := v_s_over[s] - 1;
-                IF v_out IS NULL OR NOT v_items[k] = ANY (v_out) THEN
+                IF NOT v_items[k] = ANY (v_out) THEN
                     v_out := v_out || v_items[k];
                 END IF;
             END LOOP;

@@ -82,15 +82,9 @@ func on(ctx context.Context, a *app.App, name string, do func(*app.Registry, reg
 	if len(page.Replicas) == 0 {
 		return fleet.Errorf(fleet.NotFound, "replica.not_found", "no replica %s", id).Advise("aipctl get replicas")
 	}
-	all, err := publish.ReadAll(ctx, reg, registry.Selection{Noun: registry.Reconciliations, Replica: id})
+	open, err := publish.ReadUndecided(ctx, reg, id)
 	if err != nil {
 		return err
-	}
-	var open []fleet.Reconciliation
-	for _, u := range all.Reconciliations {
-		if u.State != fleet.ReconcileResolved {
-			open = append(open, u)
-		}
 	}
 	return do(reg, page.Replicas[0], open)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/impact"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
@@ -34,6 +35,17 @@ func ReadAll(ctx context.Context, reader registry.Reader, s registry.Selection) 
 		}
 		s.After = page.Next
 	}
+}
+
+// ReadUndecided lists what is uncertain on a replica and waits for a decision.
+func ReadUndecided(ctx context.Context, reader registry.Reader, replica fleet.ReplicaID) (open []fleet.Reconciliation, err error) {
+	all, err := ReadAll(ctx, reader, registry.Selection{Noun: registry.Reconciliations, Replica: replica})
+	for _, u := range all.Reconciliations {
+		if u.State != fleet.ReconcileResolved {
+			open = append(open, u)
+		}
+	}
+	return open, err
 }
 
 // ReadFleet reads what an impact is judged by.

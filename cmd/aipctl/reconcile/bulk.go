@@ -34,20 +34,12 @@ func (o *Options) runAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, evidence, err := o.check()
+	d, err := o.ready(ctx)
 	if err != nil {
 		return err
 	}
-	signer, err := o.App.OperatorSigner()
-	if err != nil {
-		return err
-	}
-	reg, err := o.App.OpenRegistry(ctx, app.Control)
-	if err != nil {
-		return err
-	}
-	defer reg.Close()
-	open, err := undecided(ctx, reg, id)
+	defer d.reg.Close()
+	open, err := undecided(ctx, d.reg, id)
 	if err != nil {
 		return err
 	}
@@ -55,7 +47,7 @@ func (o *Options) runAll(ctx context.Context) error {
 	for _, u := range open {
 		lines = append(lines, fmt.Sprintf("  %s, attempt %d", u.Action, u.Fence))
 	}
-	lines = append(lines, "evidence "+evidence.String(), "the first decision stands")
+	lines = append(lines, "evidence "+d.evidence.String(), "the first decision stands")
 	if len(open) > 0 {
 		if err := o.App.Confirm(app.ConfirmName, strings.Join(lines, "\n"), id.String()); err != nil {
 			return err
@@ -63,7 +55,7 @@ func (o *Options) runAll(ctx context.Context) error {
 	}
 	decided := []fleet.Reconciliation{}
 	for _, u := range open {
-		record, _, err := o.decide(ctx, reg, o.document(u, outcome, evidence), signer)
+		record, _, err := d.decide(ctx, u)
 		if err != nil && len(decided) > 0 {
 			e := fleet.AsError(err, "reconcile.resolve").Advise("%d of %d were decided; repeat the command", len(decided), len(open))
 			return app.WithExit(e, app.ExitPartial)
@@ -77,7 +69,7 @@ func (o *Options) runAll(ctx context.Context) error {
 }
 
 // undecided lists what waits for a decision on a replica that is retired.
-func undecided(ctx context.Context, reader registry.Reader, id fleet.ReplicaID) (open []fleet.Reconciliation, err error) {
+func undecided(ctx context.Context, reader registry.Reader, id fleet.ReplicaID) ([]fleet.Reconciliation, error) {
 	page, err := reader.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{id.String()}})
 	if err != nil {
 		return nil, err
@@ -89,13 +81,7 @@ func undecided(ctx context.Context, reader registry.Reader, id fleet.ReplicaID) 
 		return nil, fleet.Errorf(fleet.Conflict, "reconcile.not_retired", "replica %s is %s: its host may still answer for itself", id, page.Replicas[0].Live.Status).
 			Advise("decide one action at a time, or, if the host is gone for ever: aipctl retire replica %s --reason TEXT", id)
 	}
-	all, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.Reconciliations, Replica: id})
-	for _, u := range all.Reconciliations {
-		if u.State != fleet.ReconcileResolved {
-			open = append(open, u)
-		}
-	}
-	return open, err
+	return publish.ReadUndecided(ctx, reader, id)
 }
 
 func (o *Options) printAll(decided []fleet.Reconciliation) error {

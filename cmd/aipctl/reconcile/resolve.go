@@ -61,28 +61,20 @@ func (o *Options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, evidence, err := o.check()
+	d, err := o.ready(ctx)
 	if err != nil {
 		return err
 	}
-	signer, err := o.App.OperatorSigner()
+	defer d.reg.Close()
+	record, err := o.pick(ctx, d.reg, id)
 	if err != nil {
 		return err
 	}
-	reg, err := o.App.OpenRegistry(ctx, app.Control)
-	if err != nil {
-		return err
-	}
-	defer reg.Close()
-	record, err := o.pick(ctx, reg, id)
-	if err != nil {
-		return err
-	}
-	summary := fmt.Sprintf("action %s, attempt %d on %s: the effect %s\nevidence %s\nthe first decision stands", id, record.Fence, record.Replica, o.Outcome, evidence)
+	summary := fmt.Sprintf("action %s, attempt %d on %s: the effect %s\nevidence %s\nthe first decision stands", id, record.Fence, record.Replica, o.Outcome, d.evidence)
 	if err := o.App.Confirm(app.ConfirmYes, summary, id.String()); err != nil {
 		return err
 	}
-	decided, revision, err := o.decide(ctx, reg, o.document(record, outcome, evidence), signer)
+	decided, revision, err := d.decide(ctx, record)
 	if err != nil {
 		return err
 	}
@@ -93,11 +85,26 @@ func (o *Options) Run(ctx context.Context) error {
 	})
 }
 
-func (o *Options) document(record fleet.Reconciliation, outcome fleet.Resolution, evidence fleet.Digest) protocol.Decision {
-	return protocol.Decision{
-		ActionID: record.Action, Fence: record.Fence, Replica: record.Replica, Outcome: outcome, EvidenceDigest: evidence,
-		Reason: o.App.Reason, DecidedBy: o.App.Actor(), DecidedAt: o.App.Now().UTC(),
+// decider is what all decisions of one command share; its registry has to be closed.
+type decider struct {
+	app      *app.App
+	outcome  fleet.Resolution
+	evidence fleet.Digest
+	signer   envelope.Signer
+	reg      *app.Registry
+}
+
+// ready checks what the operator says, and opens what a decision needs.
+func (o *Options) ready(ctx context.Context) (d decider, err error) {
+	d.app = o.App
+	if d.outcome, d.evidence, err = o.check(); err != nil {
+		return d, err
 	}
+	if d.signer, err = o.App.OperatorSigner(); err != nil {
+		return d, err
+	}
+	d.reg, err = o.App.OpenRegistry(ctx, app.Control)
+	return d, err
 }
 
 func (o *Options) check() (outcome fleet.Resolution, evidence fleet.Digest, err error) {
@@ -173,8 +180,13 @@ func better(r, than fleet.Reconciliation) bool {
 }
 
 // decide seals the decision for the pinned host and stores it.
-func (o *Options) decide(ctx context.Context, reg *app.Registry, doc protocol.Decision, signer envelope.Signer) (record fleet.Reconciliation, revision uint64, err error) {
-	page, err := reg.List(ctx, registry.Selection{Noun: registry.Routes, IDs: []string{doc.ActionID.String()}})
+func (d decider) decide(ctx context.Context, of fleet.Reconciliation) (record fleet.Reconciliation, revision uint64, err error) {
+	now := d.app.Now()
+	doc := protocol.Decision{
+		ActionID: of.Action, Fence: of.Fence, Replica: of.Replica, Outcome: d.outcome, EvidenceDigest: d.evidence,
+		Reason: d.app.Reason, DecidedBy: d.app.Actor(), DecidedAt: now.UTC(),
+	}
+	page, err := d.reg.List(ctx, registry.Selection{Noun: registry.Routes, IDs: []string{doc.ActionID.String()}})
 	if err != nil {
 		return record, 0, err
 	}
@@ -185,15 +197,15 @@ func (o *Options) decide(ctx context.Context, reg *app.Registry, doc protocol.De
 	if err != nil {
 		return record, 0, err
 	}
-	message, err := protocol.NewMessage(doc, fleet.NewMessageID(o.App.Now()), o.App.Now())
+	message, err := protocol.NewMessage(doc, fleet.NewMessageID(now), now)
 	if err != nil {
 		return record, 0, err
 	}
-	sealed, err := envelope.Seal(message, envelope.Decision, signer, host)
+	sealed, err := envelope.Seal(message, envelope.Decision, d.signer, host)
 	if err != nil {
 		return record, 0, err
 	}
-	record, err = reg.Decide(ctx, registry.ReconciliationKey{Action: doc.ActionID, Fence: doc.Fence},
-		registry.Decision{Resolution: doc.Outcome, By: signer.DID().String(), Evidence: doc.EvidenceDigest, Document: sealed})
+	record, err = d.reg.Decide(ctx, registry.ReconciliationKey{Action: doc.ActionID, Fence: doc.Fence},
+		registry.Decision{Resolution: doc.Outcome, By: d.signer.DID().String(), Evidence: doc.EvidenceDigest, Document: sealed})
 	return record, page.Revision, err
 }

@@ -128,28 +128,13 @@ func (r *Registry) Leave(ctx context.Context, dep registry.Departure) (registry.
 
 // Intend implements registry.Fleet.
 func (r *Registry) Intend(ctx context.Context, intent registry.Intent) (fleet.ReplicaLive, error) {
-	end, err := r.begin(ctx)
-	if err != nil {
-		return fleet.ReplicaLive{}, err
-	}
-	defer end()
-	if err := registry.Named(intent.Actor, intent.Reason); err != nil {
-		return fleet.ReplicaLive{}, err
-	}
-	before, ok := r.live[intent.Replica]
-	if !ok {
-		return fleet.ReplicaLive{}, fleet.Errorf(fleet.NotFound, "lease.replica", "replica %s is not declared", intent.Replica)
-	}
-	live, refusal := lease.Intend(before, intent.Want)
-	if refusal != nil {
-		return fleet.ReplicaLive{}, refusal
-	}
-	r.live[live.ID] = live
-	if live != before {
-		r.record(registry.Event{
-			At: r.now(), Kind: "intent", Subject: live.ID.String(), Actor: intent.Actor,
-			Reason: intent.Reason, Detail: string(intent.Want),
-		})
-	}
-	return live, nil
+	return r.say(ctx, word{
+		replica: intent.Replica, actor: intent.Actor, reason: intent.Reason,
+		judge: func(before fleet.ReplicaLive, _ time.Time) (fleet.ReplicaLive, *fleet.Error) {
+			return lease.Intend(before, intent.Want)
+		},
+		event: func(fleet.ReplicaLive, fleet.ReplicaLive) registry.Event {
+			return registry.Event{Kind: "intent", Detail: string(intent.Want)}
+		},
+	})
 }

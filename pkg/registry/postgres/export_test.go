@@ -53,3 +53,20 @@ func (r *Registry) Queued() int {
 	defer r.shared.mu.Unlock()
 	return len(r.shared.queue)
 }
+
+// ReadRoute and ReadAttempt decode a row in the form in which it came.
+func ReadRoute(form []byte) (route fleet.RouteAssignment, err error) {
+	r, err := routeOf(fieldsOf(form))
+	if err == nil {
+		route, err = r.route()
+	}
+	return route, err
+}
+
+func ReadAttempt(form []byte) (attempt fleet.Attempt, err error) {
+	r, err := attemptOf(fieldsOf(form))
+	if err == nil {
+		attempt, err = r.attempt()
+	}
+	return attempt, err
+}

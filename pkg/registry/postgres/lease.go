@@ -164,31 +164,12 @@ func (r *Registry) refusedBeat(ctx context.Context, p *pool, b registry.Beat) (r
 
 // Intend implements registry.Fleet.
 func (r *Registry) Intend(ctx context.Context, intent registry.Intent) (fleet.ReplicaLive, error) {
-	if err := registry.Named(intent.Actor, intent.Reason); err != nil {
-		return fleet.ReplicaLive{}, err
-	}
-	p, err := r.intentPool()
-	if err != nil {
-		return fleet.ReplicaLive{}, err
-	}
-	var live fleet.ReplicaLive
-	err = r.transact(ctx, p, "lease.unavailable", func(tx pgx.Tx) error {
-		s, err := stand(ctx, tx, intent.Replica, true)
-		if err != nil {
-			return err
-		}
-		next, refusal := lease.Intend(s.live, intent.Want)
-		if refusal != nil {
-			return refusal
-		}
-		if live = next; live == s.live {
-			return nil
-		}
-		_, err = tx.Exec(ctx, "SELECT aip.set_intent($1::text, $2::text, $3::boolean)", live.ID.String(), string(live.Intent), live.Status != s.live.Status)
-		if err != nil {
-			return err
-		}
-		return insertEvent(ctx, tx, event{kind: "intent", subject: live.ID.String(), actor: intent.Actor, reason: intent.Reason, detail: string(intent.Want)})
+	return r.say(ctx, word{
+		replica: intent.Replica, actor: intent.Actor, reason: intent.Reason,
+		judge: func(s standing) (fleet.ReplicaLive, *fleet.Error) { return lease.Intend(s.live, intent.Want) },
+		write: func(tx pgx.Tx, before, after fleet.ReplicaLive) (event, error) {
+			_, err := tx.Exec(ctx, "SELECT aip.set_intent($1::text, $2::text, $3::boolean)", after.ID.String(), string(after.Intent), after.Status != before.Status)
+			return event{kind: "intent", detail: string(intent.Want)}, err
+		},
 	})
-	return live, err
 }
