@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"testing"
@@ -133,9 +134,30 @@ func blows() []blow {
 			_, err = conn.Exec(context.Background(), "SELECT pg_terminate_backend($1, 5000)", backend)
 			return err
 		}},
-		{name: "the backend is killed", strike: func(_ *crashing, backend int) error { return syscall.Kill(backend, syscall.SIGKILL) }},
+		{name: "the backend is killed", strike: func(c *crashing, backend int) error {
+			witness, err := pgx.Connect(context.Background(), c.cluster.AdminDSN(c.name))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = witness.Close(context.Background()) }()
+			if err := syscall.Kill(backend, syscall.SIGKILL); err != nil {
+				return err
+			}
+			return c.resets(witness)
+		}},
 		{name: "the server is killed", down: true, strike: func(c *crashing, _ int) error { return c.cluster.Kill() }},
 	}
+}
+
+// resets waits until the server has noticed that it lost a backend, and ends every session:
+// until then it answers as if nothing had happened.
+func (c *crashing) resets(witness *pgx.Conn) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); pauseFor(c.t, 5*time.Millisecond) {
+		if witness.Ping(context.Background()) != nil {
+			return nil
+		}
+	}
+	return errors.New("the server does not notice that a backend was killed")
 }
 
 // struck arms the proxy with a blow, runs the verb, and brings the server back. It
