@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/catalog"
@@ -36,6 +37,7 @@ type audit struct {
 	instances map[fleet.InstanceID]fleet.ConnectorInstance
 	declared  map[fleet.ReplicaID]ReplicaRecord
 	bindings  map[fleet.BindingKey]fleet.CapabilityBinding
+	quotas    map[string]fleet.QuotaPolicy
 	questions map[ReconciliationKey]fleet.Reconciliation
 	routes    map[fleet.ActionID]bool
 	active    map[fleet.ReplicaID]uint32
@@ -50,7 +52,7 @@ func newAudit(s Snapshot) *audit {
 		types:    map[fleet.TypeID]fleet.ConnectorType{}, versions: map[fleet.VersionID]fleet.ConnectorVersion{},
 		instances: map[fleet.InstanceID]fleet.ConnectorInstance{}, declared: map[fleet.ReplicaID]ReplicaRecord{},
 		bindings: map[fleet.BindingKey]fleet.CapabilityBinding{}, questions: map[ReconciliationKey]fleet.Reconciliation{},
-		routes: map[fleet.ActionID]bool{}, active: map[fleet.ReplicaID]uint32{},
+		routes: map[fleet.ActionID]bool{}, quotas: map[string]fleet.QuotaPolicy{}, active: map[fleet.ReplicaID]uint32{},
 		probes: map[fleet.ReplicaID]uint32{}, scopes: map[string]uint32{},
 	}
 	for _, t := range s.Types {
@@ -67,6 +69,9 @@ func newAudit(s Snapshot) *audit {
 	}
 	for _, b := range s.Bindings {
 		a.bindings[b.BindingKey] = b
+	}
+	for _, q := range s.Quotas {
+		a.quotas[q.Ref] = q
 	}
 	for _, u := range s.Reconciliations {
 		a.questions[ReconciliationKey{u.Action, u.Fence}] = u
@@ -119,9 +124,15 @@ func (a *audit) chains() {
 		return
 	}
 	stored := map[CandidateChain]bool{}
+	ready := a.readyChains()
 	for _, c := range a.Candidates {
+		written := c.Ready
+		c.Ready = nil
 		a.expect(!stored[c], "G08", chainName(c), "the chain is stored twice")
 		stored[c] = true
+		if written != nil {
+			a.expect(reflect.DeepEqual(written, ready[c]), "G08", chainName(c), "ready is %+v, from the records %+v", written, ready[c])
+		}
 	}
 	for _, b := range a.Bindings {
 		i := a.instances[b.Instance]
@@ -137,8 +148,53 @@ func (a *audit) chains() {
 	}
 }
 
+// readyChains works out anew what a store may have written out of each stored chain.
+func (a *audit) readyChains() map[CandidateChain]*ReadyChain {
+	first := map[CandidateChain]uint32{} // the best weighted priority of a tenant's capability
+	shared := func(c CandidateChain) CandidateChain {
+		return CandidateChain{Tenant: c.Tenant, Capability: c.Capability}
+	}
+	for _, c := range a.Candidates {
+		best, known := first[shared(c)]
+		if p := a.bindings[c.binding()].Priority; a.weight(c) > 0 && (!known || p < best) {
+			first[shared(c)] = p
+		}
+	}
+	ready := map[CandidateChain]*ReadyChain{}
+	for _, c := range a.Candidates {
+		c.Ready = nil
+		b := a.bindings[c.binding()]
+		best, known := first[shared(c)]
+		policies := a.policies(b.QuotaPolicyRef)
+		ready[c] = &ReadyChain{
+			Foremost: a.weight(c) > 0 && known && b.Priority == best, QuotaRevision: policies.Binding.Revision,
+			Circuit: policies.Circuit(), Scopes: settlement.Scopes(c.binding(), a.instances[c.Instance].Type, policies, false),
+		}
+	}
+	return ready
+}
+
+func (c CandidateChain) binding() fleet.BindingKey {
+	return fleet.BindingKey{Tenant: c.Tenant, Capability: c.Capability, Instance: c.Instance}
+}
+
+func (a *audit) weight(c CandidateChain) uint32 {
+	for _, s := range a.instances[c.Instance].Serving {
+		if s.Version == c.Version {
+			return s.Weight
+		}
+	}
+	return 0
+}
+
+func (a *audit) policies(ref string) settlement.Policies {
+	published := func(ref string) (fleet.QuotaPolicy, bool) { q, ok := a.quotas[ref]; return q, ok }
+	of, _ := settlement.Policy(ref, published)
+	return settlement.Policies{Deployment: settlement.Deployment(published), Binding: of}
+}
+
 func chainName(c CandidateChain) string {
-	return catalog.BindingID(fleet.BindingKey{Tenant: c.Tenant, Capability: c.Capability, Instance: c.Instance}) + "|" + c.Version.String()
+	return catalog.BindingID(c.binding()) + "|" + c.Version.String()
 }
 
 // replicas compares capacity and probes with the reservations they stand for (G04, G05).

@@ -35,6 +35,16 @@ type CandidateChain struct {
 	Capability fleet.CapabilityID
 	Instance   fleet.InstanceID
 	Version    fleet.VersionID
+	Ready      *ReadyChain // what the store wrote out of it, when it does
+}
+
+// ReadyChain is what a resolve over a chain writes down, worked out beforehand: by the
+// publication that changed a binding or a quota.
+type ReadyChain struct {
+	Foremost      bool   // no weighted chain of its tenant and capability has a better priority
+	QuotaRevision uint64 // of the binding's policy
+	Circuit       fleet.CircuitPolicy
+	Scopes        []fleet.Scope
 }
 
 // Violation is one broken invariant.

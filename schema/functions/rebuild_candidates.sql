@@ -1,7 +1,9 @@
 -- aip.rebuild_candidates computes anew the valid chains of some instances, from the records:
 -- binding, instance and type enabled, the version listed, routable, qualified and claiming the
 -- capability (catalog.Chain.Valid). The draw is over every version that the instance serves with
--- a positive weight, by version id.
+-- a positive weight, by version id. A chain is ready for use: its counters, limits and circuit policy
+-- are written out (aip.ready_chains keeps them when a quota changes), and it is foremost when no
+-- weighted chain of its tenant and capability has a better priority.
 -- Locks: none beyond the rows written; readers see the old chains until the commit.
 -- Role: control, inside a publication. Plan: a nested loop from the given instances, by index;
 -- "= ANY" on a long parameter would compare every row with every one of them. The join is
@@ -12,11 +14,14 @@ LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     DELETE FROM aip.route_candidate c USING unnest(p_instances) AS u (id) WHERE c.instance_id = u.id;
     INSERT INTO aip.route_candidate (tenant_id, capability_id, instance_id, version_id, type_id, priority, policy_revision,
                                      credential_revision_ref, quota_policy_ref, weight, draw_offset, draw_weights, draw_index,
-                                     manifest_digest, artifact_digest)
+                                     manifest_digest, artifact_digest, quota_revision,
+                                     circuit_threshold, circuit_open_millis, circuit_probes, scope_kinds, scope_keys, scope_limits)
     SELECT b.tenant_id, b.capability_id, b.instance_id, s.version_id, i.type_id, b.priority, b.policy_revision,
            b.credential_revision_ref, b.quota_policy_ref, s.weight, i.ring,
            COALESCE(d.weights, '{}'), COALESCE(array_position(d.versions, s.version_id), 0),
-           v.manifest_digest, v.artifact_digest
+           v.manifest_digest, v.artifact_digest, e.revision, e.circuit_threshold, e.circuit_open_millis, e.circuit_probes,
+           aip.chain_scope_kinds(e, g), aip.chain_scope_keys(e, g, b.tenant_id, b.capability_id, i.id, i.type_id),
+           aip.chain_scope_limits(e, g)
     FROM unnest(p_instances) AS u (id)
     JOIN aip.connector_instance i ON i.id = u.id
     JOIN aip.connector_type t ON t.id = i.type_id
@@ -30,11 +35,20 @@ LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     JOIN aip.connector_version v ON v.id = s.version_id AND v.type_id = i.type_id
     JOIN aip.version_status vs ON vs.version_id = v.id
     JOIN aip.capability c ON c.version_id = v.id AND c.capability_id = b.capability_id
+    JOIN aip.quota_effective e ON e.ref = b.quota_policy_ref
+    JOIN aip.quota_effective g ON g.ref = 'deployment'
     WHERE b.enabled AND i.enabled AND t.enabled AND v.qualified AND c.claimed
       AND vs.status IN ('active', 'deprecated');
     UPDATE aip.route_candidate c SET wide = true -- see aip.replica_widen; few versions are crowded
     FROM aip.replica_group g
     JOIN aip.route_candidate w ON w.instance_id = g.instance_id AND w.version_id = g.version_id
-    WHERE c.tenant_id = w.tenant_id AND c.capability_id = w.capability_id AND NOT c.wide
+    WHERE c.tenant_id = w.tenant_id AND c.capability_id = w.capability_id AND NOT c.wide;
+    UPDATE aip.route_candidate c SET foremost = NOT c.foremost -- also those of other instances that share a capability of a tenant
+    FROM (SELECT DISTINCT b.tenant_id, b.capability_id FROM unnest(p_instances) AS u (id) JOIN aip.binding b ON b.instance_id = u.id) a
+    CROSS JOIN LATERAL (SELECT min(w.priority) AS first FROM aip.route_candidate w
+                        WHERE w.tenant_id = a.tenant_id AND w.capability_id = a.capability_id AND w.weight > 0 OFFSET 0) p
+    CROSS JOIN LATERAL (SELECT w.ctid AS place, w.weight > 0 AND w.priority = p.first AS is FROM aip.route_candidate w
+                        WHERE w.tenant_id = a.tenant_id AND w.capability_id = a.capability_id OFFSET 0) o
+    WHERE c.ctid = o.place AND c.foremost <> o.is
 $$;
 GRANT EXECUTE ON FUNCTION aip.rebuild_candidates(text[]) TO aip_control;

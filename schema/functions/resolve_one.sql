@@ -9,7 +9,7 @@
 -- Role: data. Plan: candidates by primary key range of route_candidate, replicas by
 -- replica_live_ready, top-N sort; the rest are keys.
 --
--- The first part is the common case in three statements of few columns: most of their cost is
+-- The first part is the common case in two statements of few columns: most of their cost is
 -- setting them up. It takes only a replica of the version drawn first and of the tenant's best
 -- priority, with a closed circuit, so that passing over a locked row never changes the account.
 -- Everything else is decided by the second part, which looks at all of it.
@@ -55,13 +55,11 @@ BEGIN
                     ELSE aip.draw_rank((p_draw + c.draw_offset) % 2147483648, c.draw_weights, c.draw_index) END AS draw_rank,
                (c.priority << 2) | CASE WHEN l.region = p_region THEN 0 ELSE 2 END | CASE WHEN l.zone = p_zone THEN 0 ELSE 1 END AS tier,
                l.active::bigint AS active, (l.ring - p_ring) & 2147483647 AS distance, l.replica_id, c.instance_id,
-               c.ctid AS chain, l.lease_epoch, l.journal_id, l.lease_expires_at AS expires, l.circuit_state = 'closed' AS closed,
-               (SELECT min(CASE WHEN w.wide THEN -1 ELSE w.priority END) FROM aip.route_candidate w
-                WHERE w.tenant_id = p_tenant AND w.capability_id = p_capability AND w.weight > 0) AS best
+               c.ctid AS chain, l.lease_epoch, l.journal_id, l.lease_expires_at AS expires, l.circuit_state = 'closed' AS closed
         INTO v_pick
         FROM aip.route_candidate c
         JOIN aip.replica_live l ON l.instance_id = c.instance_id AND l.version_id = c.version_id
-        WHERE c.tenant_id = p_tenant AND c.capability_id = p_capability AND c.weight > 0
+        WHERE c.tenant_id = p_tenant AND c.capability_id = p_capability AND c.weight > 0 AND c.foremost AND NOT c.wide
           AND aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
           AND (p_class = '' OR l.capacity_class = p_class)
           AND (NOT p_forbid_cross_region OR p_region = '' OR l.region = p_region)
@@ -70,58 +68,40 @@ BEGIN
         ORDER BY draw_rank, tier, active, distance, instance_id, replica_id
         LIMIT 1
         FOR NO KEY UPDATE OF l SKIP LOCKED;
-        IF v_pick.draw_rank = 0 AND v_pick.tier >> 2 = v_pick.best AND v_pick.closed THEN
+        IF v_pick.draw_rank = 0 AND v_pick.closed THEN
             v_now := aip.clock();
-            SELECT r.endpoint, r.region, r.zone, r.capacity_class, r.peer_principal_id, r.peer_principal_kind, r.peer_did,
-                   r.trust_domain, r.transport_profile, c.version_id, c.manifest_digest, c.artifact_digest,
-                   c.policy_revision, c.credential_revision_ref, c.quota_policy_ref, e.revision AS quota_revision,
-                   e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, h.revision AS catalog_revision,
-                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
-                                      CASE WHEN d.type_limit IS NOT NULL THEN 'connector_type' END,
-                                      CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
-                                      CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
-                                      CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL) AS kinds,
-                   array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN concat(p_tenant, '|', p_capability, '|', c.instance_id) END,
-                                      CASE WHEN d.type_limit IS NOT NULL THEN c.type_id END,
-                                      CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
-                                      CASE WHEN e.instance_limit IS NOT NULL THEN c.instance_id END,
-                                      CASE WHEN d.tenant_limit IS NOT NULL THEN p_tenant END], NULL) AS keys,
-                   array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL) AS limits
-            INTO v_first
-            FROM aip.route_candidate c
-            JOIN aip.quota_effective e ON e.ref = c.quota_policy_ref
-            CROSS JOIN aip.quota_effective d
-            CROSS JOIN aip.catalog_revision h
-            CROSS JOIN aip.replica r
-            WHERE c.ctid = v_pick.chain AND d.ref = 'deployment' AND h.one AND r.id = v_pick.replica_id;
             WITH live AS (
                 UPDATE aip.replica_live l SET active = l.active + 1 WHERE l.replica_id = v_pick.replica_id
             ), scopes AS (
                 UPDATE aip.scope_counter s SET current = s.current + 1 -- in the given order, which is the lock order
-                FROM unnest(v_first.kinds, v_first.keys, v_first.limits) AS u (kind, key, lim)
-                WHERE s.kind = u.kind AND s.key = u.key
+                FROM aip.route_candidate c
+                CROSS JOIN LATERAL unnest(c.scope_kinds, c.scope_keys, c.scope_limits) AS u (kind, key, lim)
+                WHERE c.ctid = v_pick.chain AND s.kind = u.kind AND s.key = u.key
                 RETURNING s.current <= u.lim AS room
             ), route AS (
-                INSERT INTO aip.route AS o VALUES (
-                    p_action, p_capability, p_tenant, v_pick.instance_id, v_pick.replica_id, v_first.endpoint, v_first.region,
-                    v_first.zone, v_first.capacity_class, v_first.peer_principal_id, v_first.peer_principal_kind, v_first.peer_did,
-                    v_first.trust_domain, v_first.transport_profile, v_first.version_id, v_first.manifest_digest,
-                    v_first.artifact_digest, v_first.catalog_revision, v_first.policy_revision, v_first.credential_revision_ref,
-                    v_first.quota_policy_ref, v_first.quota_revision, v_pick.tier >> 2, v_pick.tier & 2 = 0, v_pick.tier & 1 = 0,
-                    v_pick.active, v_now)
+                INSERT INTO aip.route AS o
+                SELECT p_action, c.capability_id, c.tenant_id, c.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
+                       r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
+                       c.version_id, c.manifest_digest, c.artifact_digest, h.revision, c.policy_revision,
+                       c.credential_revision_ref, c.quota_policy_ref, c.quota_revision, c.priority,
+                       v_pick.tier & 2 = 0, v_pick.tier & 1 = 0, v_pick.active, v_now
+                FROM aip.route_candidate c CROSS JOIN aip.replica r CROSS JOIN aip.catalog_revision h
+                WHERE c.ctid = v_pick.chain AND r.id = v_pick.replica_id AND h.one
                 RETURNING o AS route
             ), attempt AS (
-                INSERT INTO aip.attempt AS o VALUES (
-                    p_action, 1, p_token, v_pick.lease_epoch, v_pick.journal_id, v_first.kinds, v_first.keys, v_first.limits,
-                    v_first.circuit_threshold, v_first.circuit_open_millis, v_first.circuit_probes, false, v_now,
-                    v_now + p_life_micros * interval '1 microsecond')
+                INSERT INTO aip.attempt AS o
+                SELECT p_action, 1, p_token, v_pick.lease_epoch, v_pick.journal_id, c.scope_kinds, c.scope_keys, c.scope_limits,
+                       c.circuit_threshold, c.circuit_open_millis, c.circuit_probes, false, v_now,
+                       v_now + p_life_micros * interval '1 microsecond'
+                FROM aip.route_candidate c
+                WHERE c.ctid = v_pick.chain
                 RETURNING o AS attempt
             ), reservation AS (
                 INSERT INTO aip.reservation (action_id, fence, replica_id, lease_epoch, deadline)
                 VALUES (p_action, 1, v_pick.replica_id, v_pick.lease_epoch, v_now + p_life_micros * interval '1 microsecond')
             )
             SELECT route.route, attempt.attempt,
-                   (SELECT count(*) = cardinality(v_first.kinds) AND COALESCE(bool_and(room), true) FROM scopes) AS done
+                   (SELECT count(*) = cardinality((attempt.attempt).scope_kinds) AND COALESCE(bool_and(room), true) FROM scopes) AS done
             INTO v_head
             FROM route CROSS JOIN attempt;
             IF v_head.done AND v_pick.expires > v_now THEN
@@ -130,14 +110,14 @@ BEGIN
                 o_attempt := v_head.attempt;
                 RETURN;
             END IF;
-            -- A counter is missing or full. All of it is undone, and the caller asks with p_look.
+            -- A counter is missing or full, or the chain was changed. All of it is undone, and the caller asks with p_look.
             RAISE EXCEPTION 'a scope is not plain' USING ERRCODE = 'AIP01';
         END IF;
     END IF;
     FOR v_look IN 1 .. 2 LOOP
         SELECT r AS route, r.action_id IS NOT NULL AS routed, t.action_id IS NOT NULL AS archived,
                t.tenant_id = p_tenant AND t.capability_id = p_capability AS ours,
-               c.revision, q.global_limit, q.tenant_limit, q.type_limit, aip.clock() AS now
+               c.revision, q.type_limit, aip.clock() AS now
         INTO v_head
         FROM aip.catalog_revision c
         CROSS JOIN aip.quota_effective q
@@ -203,27 +183,16 @@ BEGIN
     v_now := aip.clock();
     SELECT ROW(p_action, p_capability, p_tenant, v_pick.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
                r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
-               v_pick.version_id, v_pick.manifest_digest, v_pick.artifact_digest, v_head.revision, v_pick.policy_revision,
-               v_pick.credential_revision_ref, e.ref, e.revision, v_pick.priority, v_pick.region_match, v_pick.zone_match,
+               c.version_id, c.manifest_digest, c.artifact_digest, v_head.revision, c.policy_revision,
+               c.credential_revision_ref, c.quota_policy_ref, c.quota_revision, c.priority, v_pick.region_match, v_pick.zone_match,
                v_live.active, v_now)::aip.route AS route,
-           ROW(p_action, 1, p_token, v_live.lease_epoch, v_live.journal_id,
-               array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
-                                  CASE WHEN v_head.type_limit IS NOT NULL THEN 'connector_type' END,
-                                  CASE WHEN v_head.global_limit IS NOT NULL THEN 'global' END,
-                                  CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
-                                  CASE WHEN v_head.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
-               array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL
-                                       THEN p_tenant || '|' || p_capability || '|' || v_pick.instance_id END,
-                                  CASE WHEN v_head.type_limit IS NOT NULL THEN v_pick.type_id END,
-                                  CASE WHEN v_head.global_limit IS NOT NULL THEN 'global' END,
-                                  CASE WHEN e.instance_limit IS NOT NULL THEN v_pick.instance_id END,
-                                  CASE WHEN v_head.tenant_limit IS NOT NULL THEN p_tenant END], NULL),
-               array_remove(ARRAY[e.binding_limit, v_head.type_limit, v_head.global_limit, e.instance_limit, v_head.tenant_limit], NULL),
-               e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, v_live.circuit_state <> 'closed', v_now,
+           ROW(p_action, 1, p_token, v_live.lease_epoch, v_live.journal_id, c.scope_kinds, c.scope_keys, c.scope_limits,
+               c.circuit_threshold, c.circuit_open_millis, c.circuit_probes, v_live.circuit_state <> 'closed', v_now,
                v_now + p_life_micros * interval '1 microsecond')::aip.attempt AS attempt
     INTO v_first
-    FROM aip.replica r CROSS JOIN aip.quota_effective e
-    WHERE r.id = v_pick.replica_id AND e.ref = v_pick.quota_policy_ref;
+    FROM aip.replica r CROSS JOIN aip.route_candidate c
+    WHERE r.id = v_pick.replica_id AND c.tenant_id = p_tenant AND c.capability_id = p_capability
+      AND c.instance_id = v_pick.instance_id AND c.version_id = v_pick.version_id;
     v_route := v_first.route;
     v_attempt := v_first.attempt;
     IF p_look THEN

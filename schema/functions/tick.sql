@@ -181,30 +181,17 @@ BEGIN
                    ROW(p_actions[k.i], c.capability_id, c.tenant_id, c.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
                        r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
                        c.version_id, c.manifest_digest, c.artifact_digest, h.revision, c.policy_revision,
-                       c.credential_revision_ref, c.quota_policy_ref, e.revision, c.priority,
+                       c.credential_revision_ref, c.quota_policy_ref, c.quota_revision, c.priority,
                        k.tier & 2 = 0, k.tier & 1 = 0, k.active, v_now)::aip.route AS route,
-                   ROW(p_actions[k.i], 1, p_tokens[k.i], k.epoch, k.journal,
-                       array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN 'binding' END,
-                                          CASE WHEN d.type_limit IS NOT NULL THEN 'connector_type' END,
-                                          CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
-                                          CASE WHEN e.instance_limit IS NOT NULL THEN 'instance' END,
-                                          CASE WHEN d.tenant_limit IS NOT NULL THEN 'tenant' END], NULL),
-                       array_remove(ARRAY[CASE WHEN e.binding_limit IS NOT NULL THEN concat(c.tenant_id, '|', c.capability_id, '|', c.instance_id) END,
-                                          CASE WHEN d.type_limit IS NOT NULL THEN c.type_id END,
-                                          CASE WHEN d.global_limit IS NOT NULL THEN 'global' END,
-                                          CASE WHEN e.instance_limit IS NOT NULL THEN c.instance_id END,
-                                          CASE WHEN d.tenant_limit IS NOT NULL THEN c.tenant_id END], NULL),
-                       array_remove(ARRAY[e.binding_limit, d.type_limit, d.global_limit, e.instance_limit, d.tenant_limit], NULL),
-                       e.circuit_threshold, e.circuit_open_millis, e.circuit_probes, false, v_now,
+                   ROW(p_actions[k.i], 1, p_tokens[k.i], k.epoch, k.journal, c.scope_kinds, c.scope_keys, c.scope_limits,
+                       c.circuit_threshold, c.circuit_open_millis, c.circuit_probes, false, v_now,
                        v_now + p_lives[k.i] * interval '1 microsecond')::aip.attempt AS attempt
             FROM aip.catalog_revision h
-            CROSS JOIN aip.quota_effective d
             CROSS JOIN unnest(v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal)
                 AS k (i, chain, replica_id, tier, active, capacity, epoch, journal)
             JOIN aip.route_candidate c ON c.ctid = k.chain
-            JOIN aip.quota_effective e ON e.ref = c.quota_policy_ref
             JOIN aip.replica r ON r.id = k.replica_id
-            WHERE h.one AND d.ref = 'deployment'
+            WHERE h.one
         ) x;
     END IF;
 

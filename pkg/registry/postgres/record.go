@@ -96,14 +96,19 @@ func (r attemptRow) attempt() (fleet.Attempt, error) {
 	var p reading
 	a := fleet.Attempt{
 		Action: read(&p, fleet.ParseActionID, r.Action), Fence: fleet.Fence{Number: r.Fence, Token: r.Token},
-		LeaseEpoch: r.LeaseEpoch, Journal: optional(&p, fleet.ParseJournalID, r.Journal), Scopes: []fleet.Scope{},
+		LeaseEpoch: r.LeaseEpoch, Journal: optional(&p, fleet.ParseJournalID, r.Journal), Scopes: r.scopes(),
 		CircuitUsed: fleet.CircuitPolicy{FailureThreshold: r.CircuitThreshold, OpenMillis: r.CircuitOpenMillis, HalfOpenProbes: r.CircuitProbes},
 		Probe:       r.Probe, ReservedAt: r.ReservedAt.UTC(), Deadline: r.Deadline.UTC(),
 	}
-	for i, kind := range r.ScopeKinds {
-		a.Scopes = append(a.Scopes, fleet.Scope{Kind: fleet.ScopeKind(kind), Key: r.ScopeKeys[i], Limit: r.ScopeLimits[i]})
-	}
 	return a, p.err
+}
+
+func (r attemptRow) scopes() []fleet.Scope {
+	scopes := []fleet.Scope{}
+	for i, kind := range r.ScopeKinds {
+		scopes = append(scopes, fleet.Scope{Kind: fleet.ScopeKind(kind), Key: r.ScopeKeys[i], Limit: r.ScopeLimits[i]})
+	}
+	return scopes
 }
 
 func rowOfAttempt(a fleet.Attempt) attemptRow {

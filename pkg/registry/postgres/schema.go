@@ -15,7 +15,7 @@ import (
 
 // SchemaMin is the oldest schema version on which this binary works. The newest is
 // the newest migration that it carries, or any later schema that declares to serve it.
-const SchemaMin = 80
+const SchemaMin = 90
 
 // SchemaMax is the newest schema version on which this binary works.
 func SchemaMax() (int64, error) {

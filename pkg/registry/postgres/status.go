@@ -168,17 +168,26 @@ func counterRows(ctx context.Context, tx pgx.Tx) ([]registry.Counter, error) {
 }
 
 func candidateChains(ctx context.Context, tx pgx.Tx) ([]registry.CandidateChain, error) {
-	rows, err := tx.Query(ctx, "SELECT tenant_id, capability_id, instance_id, version_id FROM aip.route_candidate")
+	rows, err := tx.Query(ctx, `SELECT tenant_id, capability_id, instance_id, version_id, foremost, quota_revision,
+		circuit_threshold, circuit_open_millis, circuit_probes, scope_kinds, scope_keys, scope_limits FROM aip.route_candidate`)
 	if err != nil {
 		return nil, err
 	}
 	chains := []registry.CandidateChain{}
 	var tenant, capability, instance, version string
-	_, err = pgx.ForEachRow(rows, []any{&tenant, &capability, &instance, &version}, func() error {
+	var ready registry.ReadyChain
+	var held attemptRow
+	into := []any{
+		&tenant, &capability, &instance, &version, &ready.Foremost, &ready.QuotaRevision, &ready.Circuit.FailureThreshold,
+		&ready.Circuit.OpenMillis, &ready.Circuit.HalfOpenProbes, &held.ScopeKinds, &held.ScopeKeys, &held.ScopeLimits,
+	}
+	_, err = pgx.ForEachRow(rows, into, func() error {
 		var p reading
+		written := ready
+		written.Scopes = held.scopes()
 		chains = append(chains, registry.CandidateChain{
 			Tenant: read(&p, fleet.ParseTenantID, tenant), Capability: read(&p, fleet.ParseCapabilityID, capability),
-			Instance: read(&p, fleet.ParseInstanceID, instance), Version: read(&p, fleet.ParseVersionID, version),
+			Instance: read(&p, fleet.ParseInstanceID, instance), Version: read(&p, fleet.ParseVersionID, version), Ready: &written,
 		})
 		return p.err
 	})

@@ -100,6 +100,9 @@ func TestAudit_EveryInvariantCanBreak(t *testing.T) {
 		}},
 		{"G08", "a missing chain", func(s *registry.Snapshot) { s.Candidates = s.Candidates[1:] }},
 		{"G08", "a chain twice", func(s *registry.Snapshot) { s.Candidates = append(s.Candidates, s.Candidates[0]) }},
+		{"G08", "a chain made ready for other limits", func(s *registry.Snapshot) {
+			s.Candidates[0].Ready = &registry.ReadyChain{Foremost: true, QuotaRevision: 99, Scopes: []fleet.Scope{}}
+		}},
 		{"G08", "a chain of nothing", func(s *registry.Snapshot) {
 			s.Candidates = append(s.Candidates, registry.CandidateChain{Tenant: acme()})
 		}},

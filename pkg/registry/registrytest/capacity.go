@@ -9,6 +9,7 @@ import (
 
 func capacityCases() []Case {
 	return []Case{
+		{Name: "G08/limits_and_priorities_follow_each_publication", Why: "what is worked out of a chain beforehand must not outlive its records", Run: capacityFollows},
 		{Name: "G05/each_scope_holds_its_limit", Why: "a limit that is not enforced protects nobody", Run: capacityScopes},
 		{Name: "G05/capacity_is_exact", Why: "one action above capacity is one too many for the host", Run: capacityExact},
 		{Name: "G05/full_scope_passes_over_one_candidate", Why: "a full account must not hide another that has room", Run: capacityPassOver},
@@ -144,4 +145,62 @@ func capacityRefusedTakesNothing(w *World) {
 			w.refused(err, fleet.CapacityExceeded, "")
 		}
 	})
+}
+
+// capacityFollows publishes quotas and priorities by themselves: what is worked out
+// beforehand of a chain has to follow each.
+func capacityFollows(w *World) {
+	w.solo()
+	other := w.second()
+	own, deployed := keep, keep
+	publishQuotas := func(revision uint64) {
+		revised := func(tighten func(*fleet.QuotaPolicy)) func(*fleet.QuotaPolicy) {
+			return func(q *fleet.QuotaPolicy) { tighten(q); q.Revision = revision }
+		}
+		w.publish(registry.ChangeSet{Quotas: []fleet.QuotaPolicy{quota("tight", revised(own)), quota(fleet.QuotaDeployment, revised(deployed))}})
+		w.audit()
+	}
+	w.tighten(keep, keep)
+	held := func(action string) fleet.Assignment {
+		a := w.resolve(action)
+		w.audit()
+		w.settle(a, fleet.OutcomeCompleted)
+		return a
+	}
+	limitOf := func(a fleet.Assignment, kind fleet.ScopeKind) (found uint32) {
+		for _, s := range a.Attempt.Scopes {
+			if s.Kind == kind {
+				found = s.Limit
+			}
+		}
+		return found
+	}
+	own = func(q *fleet.QuotaPolicy) { q.Binding, q.Instance, q.Circuit.FailureThreshold = limit(3), nil, 9 }
+	deployed = func(q *fleet.QuotaPolicy) { q.Tenant, q.Global = limit(7), limit(8) }
+	publishQuotas(2)
+	a := held("limits")
+	w.expect(limitOf(a, fleet.ScopeBinding) == 3 && limitOf(a, fleet.ScopeInstance) == 0 && limitOf(a, fleet.ScopeTenant) == 7 &&
+		limitOf(a, fleet.ScopeGlobal) == 8, "after the publication of quotas alone the limits are %+v", a.Attempt.Scopes)
+	w.expect(a.Attempt.CircuitUsed.FailureThreshold == 9 && a.Route.QuotaPolicyRevision == 2,
+		"the circuit is %+v, the quota's revision %d", a.Attempt.CircuitUsed, a.Route.QuotaPolicyRevision)
+	own, deployed = func(q *fleet.QuotaPolicy) { q.Enabled = false }, keep
+	publishQuotas(3)
+	a = held("unlimited")
+	w.expect(limitOf(a, fleet.ScopeBinding) == 0 && a.Attempt.CircuitUsed == fleet.CircuitPolicy{}, "a disabled policy bounds: %+v", a.Attempt)
+
+	b := deskBinding(acme(), open())
+	b.QuotaPolicyRef, b.PolicyRevision, b.Priority = "tight", 3, 30
+	w.publish(registry.ChangeSet{Bindings: []fleet.CapabilityBinding{b}})
+	w.audit()
+	a = held("worse")
+	w.expect(a.Route.Replica == other, "with priority 30 against 20 the winner is %s", a.Route.Replica)
+	b.Priority, b.PolicyRevision = 20, 4
+	w.publish(registry.ChangeSet{Bindings: []fleet.CapabilityBinding{b}})
+	w.audit()
+	held("equal")
+	b.Enabled, b.PolicyRevision = false, 5
+	w.publish(registry.ChangeSet{Bindings: []fleet.CapabilityBinding{b}})
+	w.audit()
+	a = held("alone")
+	w.expect(a.Route.Replica == other, "with the first binding disabled the winner is %s", a.Route.Replica)
 }
