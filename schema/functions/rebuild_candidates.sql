@@ -43,12 +43,6 @@ LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     FROM aip.replica_group g
     JOIN aip.route_candidate w ON w.instance_id = g.instance_id AND w.version_id = g.version_id
     WHERE c.tenant_id = w.tenant_id AND c.capability_id = w.capability_id AND NOT c.wide;
-    UPDATE aip.route_candidate c SET foremost = NOT c.foremost -- also those of other instances that share a capability of a tenant
-    FROM (SELECT DISTINCT b.tenant_id, b.capability_id FROM unnest(p_instances) AS u (id) JOIN aip.binding b ON b.instance_id = u.id) a
-    CROSS JOIN LATERAL (SELECT min(w.priority) AS first FROM aip.route_candidate w
-                        WHERE w.tenant_id = a.tenant_id AND w.capability_id = a.capability_id AND w.weight > 0 OFFSET 0) p
-    CROSS JOIN LATERAL (SELECT w.ctid AS place, w.weight > 0 AND w.priority = p.first AS is FROM aip.route_candidate w
-                        WHERE w.tenant_id = a.tenant_id AND w.capability_id = a.capability_id OFFSET 0) o
-    WHERE c.ctid = o.place AND c.foremost <> o.is
+    SELECT aip.rank_chains(p_instances)
 $$;
 GRANT EXECUTE ON FUNCTION aip.rebuild_candidates(text[]) TO aip_control;
