@@ -37,9 +37,7 @@ DECLARE
     v_wanted   bigint;
     -- settlements, by item
     v_d_item bigint[]; v_d_replica text[]; v_d_opened timestamptz[]; v_d_action text[];
-    -- what each resolve would get, by item
-    v_k_item bigint[]; v_k_chain tid[]; v_k_replica text[]; v_k_tier bigint[]; v_k_active bigint[]; v_k_capacity bigint[];
-    v_k_epoch bigint[]; v_k_journal text[];
+    v_picks aip.tick_pick[] := '{}'; -- what each resolve would get
     -- resolves, by item
     v_items bigint[]; v_replicas text[]; v_routes aip.route[]; v_attempts aip.attempt[];
     -- counters that were moved, and those that are missing or over their limit
@@ -52,19 +50,20 @@ BEGIN
     IF cardinality(p_settle) > 0 THEN
         SELECT array_agg(s.i), array_agg(v.replica_id), array_agg(l.circuit_opened_at)
         INTO v_d_item, v_d_replica, v_d_opened
-        FROM unnest(p_settle, p_fences) WITH ORDINALITY AS s (id, fence, i)
+        FROM generate_subscripts(p_settle, 1) AS s (i)
         CROSS JOIN LATERAL (SELECT o.replica_id FROM aip.reservation o -- by key, however empty it was when last analyzed
-                            WHERE o.action_id = s.id AND o.fence = s.fence OFFSET 0) v
+                            WHERE o.action_id = p_settle[s.i] AND o.fence = p_fences[s.i] OFFSET 0) v
         JOIN aip.replica_live l ON l.replica_id = v.replica_id
         WHERE l.circuit_state = 'closed' AND l.circuit_unknowns = 0 AND l.circuit_openings = 0;
     END IF;
     IF cardinality(p_actions) > 0 AND pg_try_advisory_xact_lock_shared(4871, 1) THEN
         v_now := aip.clock();
-        SELECT array_agg(q.i), array_agg(k.chain), array_agg(k.replica_id), array_agg(k.tier), array_agg(k.active),
-               array_agg(k.capacity), array_agg(k.lease_epoch), array_agg(k.journal_id)
-        INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
-        FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
-             WITH ORDINALITY AS q (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
+        SELECT array_agg(ROW(q.i, k.chain, k.replica_id, k.tier, k.active, k.capacity, k.lease_epoch, k.journal_id)::aip.tick_pick)
+        INTO v_picks
+        FROM (SELECT u.i, p_actions[u.i] AS action, p_tenants[u.i] AS tenant, p_capabilities[u.i] AS capability, p_regions[u.i] AS region,
+                     p_zones[u.i] AS zone, p_classes[u.i] AS class, p_forbids[u.i] AS forbid, p_rings[u.i] AS ring, p_draws[u.i] AS draw
+              FROM generate_subscripts(p_actions, 1) AS u (i)
+              OFFSET 0) q
         CROSS JOIN LATERAL (
             SELECT CASE WHEN cardinality(o.draw_weights) = 1 THEN 0 -- what is sorted by comes first: it is at a fixed place of the row
                         ELSE aip.draw_rank((q.draw + o.draw_offset) % 2147483648, o.draw_weights, o.draw_index) END AS draw_rank,
@@ -85,7 +84,8 @@ BEGIN
         WHERE k.closed AND NOT k.wide
           AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action)
           AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action);
-        IF COALESCE(cardinality(v_k_item), 0) < cardinality(p_actions) THEN -- some lead to a crowd, perhaps
+        v_picks := COALESCE(v_picks, '{}');
+        IF cardinality(v_picks) < cardinality(p_actions) THEN -- some lead to a crowd, perhaps
             SELECT array_agg(u.i) INTO v_wide
             FROM unnest(p_actions, p_tenants, p_capabilities) WITH ORDINALITY AS u (action, tenant, capability, i)
             WHERE (SELECT true FROM aip.route_candidate w WHERE w.tenant_id = u.tenant AND w.capability_id = u.capability AND w.wide LIMIT 1)
@@ -140,10 +140,8 @@ BEGIN
                 FROM (SELECT n.*, (n.priority << 2) | CASE WHEN n.at_region = n.region THEN 0 ELSE 2 END
                                                     | CASE WHEN n.at_zone = n.zone THEN 0 ELSE 1 END AS tier FROM seen n) s
             )
-            SELECT v_k_item || array_agg(k.i), v_k_chain || array_agg(k.chain), v_k_replica || array_agg(k.replica_id),
-                   v_k_tier || array_agg(k.tier), v_k_active || array_agg(k.active::bigint), v_k_capacity || array_agg(k.capacity::bigint),
-                   v_k_epoch || array_agg(k.lease_epoch::bigint), v_k_journal || array_agg(k.journal_id)
-            INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
+            SELECT v_picks || array_agg(ROW(k.i, k.chain, k.replica_id, k.tier, k.active, k.capacity, k.lease_epoch, k.journal_id)::aip.tick_pick)
+            INTO v_picks
             FROM q CROSS JOIN LATERAL (
                 SELECT q.i, b.* FROM best b
                 WHERE b.tenant = q.tenant AND b.capability = q.capability AND b.region = q.region AND b.zone = q.zone
@@ -153,15 +151,18 @@ BEGIN
             ) k
             WHERE k.circuit_state = 'closed';
         END IF;
-        IF EXISTS (SELECT FROM unnest(v_wide) AS w (i) WHERE w.i <> ALL (COALESCE(v_k_item, '{}'))) THEN -- what is left of them, one by one
-            SELECT v_k_item || array_agg(q.i), v_k_chain || array_agg(c.ctid), v_k_replica || array_agg(k.replica_id),
-                   v_k_tier || array_agg((k.priority << 2) | CASE WHEN k.region_match THEN 0 ELSE 2 END | CASE WHEN k.zone_match THEN 0 ELSE 1 END),
-                   v_k_active || array_agg(l.active::bigint), v_k_capacity || array_agg(l.capacity::bigint),
-                   v_k_epoch || array_agg(l.lease_epoch::bigint), v_k_journal || array_agg(l.journal_id)
-            INTO v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal
+        IF v_wide IS NOT NULL THEN
+            v_wide := ARRAY(SELECT w.i FROM unnest(v_wide) AS w (i) WHERE NOT EXISTS (SELECT FROM unnest(v_picks) AS k WHERE k.item = w.i));
+        END IF;
+        IF cardinality(v_wide) > 0 THEN -- what is left of them, one by one
+            SELECT v_picks || array_agg(ROW(
+                       q.i, c.ctid, k.replica_id,
+                       (k.priority << 2) | CASE WHEN k.region_match THEN 0 ELSE 2 END | CASE WHEN k.zone_match THEN 0 ELSE 1 END,
+                       l.active, l.capacity, l.lease_epoch, l.journal_id)::aip.tick_pick)
+            INTO v_picks
             FROM (SELECT u.* FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
                        WITH ORDINALITY AS u (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
-                  WHERE u.i = ANY (v_wide) AND u.i <> ALL (COALESCE(v_k_item, '{}'))
+                  WHERE u.i = ANY (v_wide)
                   OFFSET 0) q
             CROSS JOIN LATERAL aip.ranked_candidates(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw,
                                                      false, NULL, v_now, 1) k
@@ -171,28 +172,28 @@ BEGIN
             CROSS JOIN LATERAL (SELECT r.* FROM aip.replica_live r WHERE r.replica_id = k.replica_id OFFSET 0) l
             WHERE l.circuit_state = 'closed';
         END IF;
-        SELECT array_agg(x.i) FILTER (WHERE x.fits), array_agg(x.replica_id) FILTER (WHERE x.fits),
-               array_agg(x.route) FILTER (WHERE x.fits), array_agg(x.attempt) FILTER (WHERE x.fits),
-               array_agg(x.i) FILTER (WHERE NOT x.fits)
-        INTO v_items, v_replicas, v_routes, v_attempts, v_busy
+        SELECT array_agg(x.item), array_agg(x.replica_id), array_agg(x.route), array_agg(x.attempt)
+        INTO v_items, v_replicas, v_routes, v_attempts
         FROM (
-            SELECT k.i, k.replica_id,
-                   k.active + row_number() OVER (PARTITION BY k.replica_id) <= k.capacity AS fits,
-                   ROW(p_actions[k.i], c.capability_id, c.tenant_id, c.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
+            SELECT k.item, k.replica_id, k.active + row_number() OVER (PARTITION BY k.replica_id) <= k.capacity AS fits,
+                   ROW(p_actions[k.item], c.capability_id, c.tenant_id, c.instance_id, r.id, r.endpoint, r.region, r.zone, r.capacity_class,
                        r.peer_principal_id, r.peer_principal_kind, r.peer_did, r.trust_domain, r.transport_profile,
                        c.version_id, c.manifest_digest, c.artifact_digest, h.revision, c.policy_revision,
                        c.credential_revision_ref, c.quota_policy_ref, c.quota_revision, c.priority,
                        k.tier & 2 = 0, k.tier & 1 = 0, k.active, v_now)::aip.route AS route,
-                   ROW(p_actions[k.i], 1, p_tokens[k.i], k.epoch, k.journal, c.scope_kinds, c.scope_keys, c.scope_limits,
+                   ROW(p_actions[k.item], 1, p_tokens[k.item], k.lease_epoch, k.journal_id, c.scope_kinds, c.scope_keys, c.scope_limits,
                        c.circuit_threshold, c.circuit_open_millis, c.circuit_probes, false, v_now,
-                       v_now + p_lives[k.i] * interval '1 microsecond')::aip.attempt AS attempt
+                       v_now + p_lives[k.item] * interval '1 microsecond')::aip.attempt AS attempt
             FROM aip.catalog_revision h
-            CROSS JOIN unnest(v_k_item, v_k_chain, v_k_replica, v_k_tier, v_k_active, v_k_capacity, v_k_epoch, v_k_journal)
-                AS k (i, chain, replica_id, tier, active, capacity, epoch, journal)
+            CROSS JOIN unnest(v_picks) AS k
             JOIN aip.route_candidate c ON c.ctid = k.chain
             JOIN aip.replica r ON r.id = k.replica_id
             WHERE h.one
-        ) x;
+        ) x
+        WHERE x.fits;
+        IF COALESCE(cardinality(v_items), 0) < cardinality(v_picks) THEN
+            v_busy := ARRAY(SELECT k.item FROM unnest(v_picks) AS k WHERE k.item <> ALL (COALESCE(v_items, '{}')));
+        END IF;
     END IF;
 
     WITH net AS MATERIALIZED (
@@ -225,7 +226,9 @@ BEGIN
         SELECT s.kind, s.key, count(s.lim) AS taken, count(*) - count(s.lim) AS given, min(s.lim) AS lim
         FROM (SELECT t.kind, t.key, t.lim
               FROM unnest(v_attempts) AS a
-              CROSS JOIN LATERAL unnest(a.scope_kinds, a.scope_keys, a.scope_limits) AS t (kind, key, lim)
+              CROSS JOIN (VALUES (1), (2), (3), (4), (5)) AS n (th) -- an attempt has no more counters
+              CROSS JOIN LATERAL (SELECT a.scope_kinds[n.th] AS kind, a.scope_keys[n.th] AS key, a.scope_limits[n.th] AS lim) t
+              WHERE n.th <= cardinality(a.scope_kinds)
               UNION ALL
               SELECT g.kind, g.key, NULL FROM unnest(p_g_item, p_g_kind, p_g_key) AS g (i, kind, key) WHERE g.i = ANY (v_d_item)) s
         GROUP BY s.kind, s.key ORDER BY s.kind COLLATE "C", s.key COLLATE "C"

@@ -55,6 +55,10 @@ CREATE TRIGGER quota_changed AFTER UPDATE ON aip.quota_effective
     FOR EACH STATEMENT EXECUTE FUNCTION aip.quota_changed();
 ALTER TABLE aip.quota_effective ENABLE ALWAYS TRIGGER quota_changed;
 
+-- What a tick found for one of its resolves.
+CREATE TYPE aip.tick_pick AS (
+    item bigint, chain tid, replica_id text, tier bigint, active bigint, capacity bigint, lease_epoch bigint, journal_id text);
+
 -- +goose Down
 
 DROP TRIGGER quota_changed ON aip.quota_effective;
@@ -63,6 +67,7 @@ DROP FUNCTION IF EXISTS aip.ready_chains(text[]), aip.rank_chains(text[]),
     aip.chain_scope_kinds(aip.quota_effective, aip.quota_effective),
     aip.chain_scope_keys(aip.quota_effective, aip.quota_effective, text, text, text, text),
     aip.chain_scope_limits(aip.quota_effective, aip.quota_effective);
+DROP TYPE aip.tick_pick;
 ALTER TABLE aip.route_candidate
     DROP CONSTRAINT scopes_alike, DROP COLUMN foremost, DROP COLUMN scope_limits, DROP COLUMN scope_keys, DROP COLUMN scope_kinds,
     DROP COLUMN circuit_probes, DROP COLUMN circuit_open_millis, DROP COLUMN circuit_threshold, DROP COLUMN quota_revision;
