@@ -82,15 +82,15 @@ BEGIN
             LIMIT 1
         ) k
         WHERE k.closed AND NOT k.wide
-          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action)
-          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action);
+          AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action OFFSET 0) -- by key: not joined, however empty
+          AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action OFFSET 0);
         v_picks := COALESCE(v_picks, '{}');
         IF cardinality(v_picks) < cardinality(p_actions) THEN -- some lead to a crowd, perhaps
             SELECT array_agg(u.i) INTO v_wide
             FROM unnest(p_actions, p_tenants, p_capabilities) WITH ORDINALITY AS u (action, tenant, capability, i)
             WHERE (SELECT true FROM aip.route_candidate w WHERE w.tenant_id = u.tenant AND w.capability_id = u.capability AND w.wide LIMIT 1)
-              AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action)
-              AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action);
+              AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action OFFSET 0)
+              AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action OFFSET 0);
         END IF;
         IF cardinality(v_wide) > 1 THEN
             -- Those who ask alike have the same best replicas but for the ring. They are read once, unless the
