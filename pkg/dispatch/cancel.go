@@ -20,7 +20,7 @@ func (e *Engine) Cancel(ctx context.Context, tenant fleet.TenantID, id fleet.Act
 	if err != nil {
 		return r, err
 	}
-	e.news.tell(id)
+	e.tell(r)
 	if r.State.Final() {
 		e.flights.cancel(id)
 		return r, nil
@@ -61,7 +61,7 @@ func (e *Engine) cancelAtHost(ctx context.Context, r action.Record, reason strin
 		return next, !changed, err
 	})
 	if err == nil {
-		e.news.tell(r.ID)
+		e.tell(r)
 	}
 	return r, err
 }

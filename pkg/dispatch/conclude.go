@@ -21,7 +21,7 @@ func (e *Engine) change(ctx context.Context, r action.Record, step func(action.R
 		stored, err := e.Store.Advance(ctx, next)
 		switch {
 		case err == nil:
-			e.news.tell(r.ID)
+			e.tell(stored)
 			return stored, nil
 		case fleet.CodeOf(err) != action.CodeMoved && !transient(err):
 			return r, err
@@ -48,9 +48,9 @@ func (e *Engine) change(ctx context.Context, r action.Record, step func(action.R
 // "unknown" are settled first, so that nobody reserves over an open attempt.
 func (e *Engine) conclude(ctx context.Context, r action.Record, a fleet.Assignment, v Verdict) {
 	if v.State.Final() {
-		e.finish(ctx, r, v, false)
+		ended := e.finish(ctx, r, v, false)
 		if e.settle(ctx, a, v) {
-			e.markSettled(ctx, r)
+			e.markSettled(ctx, ended)
 		}
 		return
 	}
@@ -78,10 +78,11 @@ func (e *Engine) record(ctx context.Context, r action.Record, step func(action.R
 }
 
 // finish stores a definite result. It counts whoever owns the action meanwhile, and
-// whatever the action was thought to be: a definite result is final (G44).
-func (e *Engine) finish(ctx context.Context, r action.Record, v Verdict, settled bool) {
+// whatever the action was thought to be: a definite result is final (G44). It returns
+// the record as it is stored then, or as it was when it could not be stored.
+func (e *Engine) finish(ctx context.Context, r action.Record, v Verdict, settled bool) action.Record {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		_, err := action.Update(ctx, e.Store, r, func(r action.Record) (action.Record, bool, error) {
+		ended, err := action.Update(ctx, e.Store, r, func(r action.Record) (action.Record, bool, error) {
 			if r.State.Final() {
 				return r, true, nil
 			}
@@ -89,12 +90,12 @@ func (e *Engine) finish(ctx context.Context, r action.Record, v Verdict, settled
 			return next, false, err
 		})
 		if err == nil {
-			e.news.tell(r.ID)
-			return
+			e.tell(ended)
+			return ended
 		}
 		if !transient(err) || !pause(ctx, wait) {
 			e.Log.ErrorContext(ctx, "result not stored; the host keeps it", "action", r.ID.String(), "error", err)
-			return
+			return r
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Engine struct {
 // job is one action to run.
 type job struct {
 	record   action.Record
+	latest   action.Record // newest that was stored since; guarded by flights.mu
 	ticket   *fairness.Ticket
 	takeover bool // another owner may have begun it
 }
@@ -291,30 +292,54 @@ func (e *Engine) Get(ctx context.Context, tenant fleet.TenantID, id fleet.Action
 	return e.Store.Get(ctx, tenant, id)
 }
 
-// Bounds between which Wait polls for changes made by other processes.
+// tell says that an action in hand was stored anew.
+func (e *Engine) tell(r action.Record) {
+	e.flights.note(r)
+	e.news.tell(r)
+}
+
+// Bounds between which Wait polls for changes made by other processes. What this
+// engine has in hand is changed by others only when it is cancelled elsewhere or taken
+// over: the longest poll does for that.
 const (
 	pollFirst = 50 * time.Millisecond
 	pollLast  = time.Second
 )
 
 // Wait reads an action as soon as it does not run any more, or as it is when the
-// time is over or ctx ends.
+// time is over or ctx ends. What this engine has in hand is known here as it was last
+// stored, and is read from the store only when somebody else may have changed it:
+// callers that wait cost the store nothing.
 func (e *Engine) Wait(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID, most time.Duration) (action.Record, error) {
 	limit := time.NewTimer(most)
 	defer limit.Stop()
+	read := most <= 0
 	for poll := pollFirst; ; poll = min(2*poll, pollLast) {
-		changed, done := e.news.of(id)
-		r, err := e.Store.Get(ctx, tenant, id)
+		news, done := e.news.of(id)
+		r, here := e.flights.latest(tenant, id)
+		var err error
+		if read || !here {
+			r, err = e.Store.Get(ctx, tenant, id)
+		}
 		if err != nil || !r.State.Running() || most <= 0 {
 			done()
 			return r, err
 		}
+		if here {
+			poll = pollLast
+		}
 		again := time.NewTimer(poll)
+		read = false
 		select {
-		case <-changed:
+		case <-news.changed:
+			if told := news.stored; told.Tenant == tenant && !told.State.Running() {
+				done()
+				return told, nil
+			}
 		case <-again.C:
+			read = true
 		case <-limit.C:
-			most = 0
+			most, read = 0, true
 		case <-ctx.Done():
 			done()
 			return r, nil

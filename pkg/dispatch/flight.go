@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/aipfleet/aipfleet/pkg/action"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
@@ -27,8 +28,33 @@ func (f *flights) add(j *job) bool {
 			return false
 		}
 	}
+	j.latest = j.record
 	f.jobs[j.record.ID] = append(f.jobs[j.record.ID], j)
 	return true
+}
+
+// note keeps the newest stored record of an action in hand.
+func (f *flights) note(r action.Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs[r.ID] {
+		if r.Revision > j.latest.Revision {
+			j.latest = r
+		}
+	}
+}
+
+// latest is the newest record that this engine stored or read of an action in hand;
+// false when it has none in hand of that tenant (G18).
+func (f *flights) latest(tenant fleet.TenantID, id fleet.ActionID) (newest action.Record, found bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs[id] {
+		if j.latest.Tenant == tenant && j.latest.Revision > newest.Revision {
+			newest, found = j.latest, true
+		}
+	}
+	return newest, found
 }
 
 func (f *flights) remove(j *job) {
@@ -81,13 +107,13 @@ type news struct {
 }
 
 type topic struct {
-	changed chan struct{}
+	changed chan struct{} // closed at the next change
+	stored  action.Record // what was stored then; read it after changed has closed
 	readers int
 }
 
-// of returns a channel that closes at the next change, and what to call when it
-// is not needed any more.
-func (n *news) of(id fleet.ActionID) (<-chan struct{}, func()) {
+// of returns the topic of an action, and what to call when it is not needed any more.
+func (n *news) of(id fleet.ActionID) (*topic, func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.topic == nil {
@@ -99,7 +125,7 @@ func (n *news) of(id fleet.ActionID) (<-chan struct{}, func()) {
 		n.topic[id] = t
 	}
 	t.readers++
-	return t.changed, func() { n.drop(id, t) }
+	return t, func() { n.drop(id, t) }
 }
 
 func (n *news) drop(id fleet.ActionID, t *topic) {
@@ -110,12 +136,13 @@ func (n *news) drop(id fleet.ActionID, t *topic) {
 	}
 }
 
-// tell says that the action changed.
-func (n *news) tell(id fleet.ActionID) {
+// tell says how the action is stored now.
+func (n *news) tell(r action.Record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if t := n.topic[id]; t != nil {
+	if t := n.topic[r.ID]; t != nil {
+		t.stored = r
 		close(t.changed)
-		delete(n.topic, id)
+		delete(n.topic, r.ID)
 	}
 }
