@@ -28,6 +28,7 @@ const (
 const (
 	maxAnswerBytes = 16 << 20
 	dialTimeout    = 10 * time.Second
+	maxIdle        = 256 // connections kept for the next call of as many concurrent callers
 )
 
 // Client talks to one aipd. Its methods may be used concurrently.
@@ -57,7 +58,7 @@ func New(base, token string, options ...Option) (*Client, error) {
 	c := &Client{base: strings.TrimRight(u.String(), "/"), token: token, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: dialTimeout, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute,
 			ForceAttemptHTTP2: true,
 		},
 	}}

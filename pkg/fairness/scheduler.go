@@ -62,6 +62,9 @@ func New(c Config) *Scheduler {
 	}
 }
 
+// Bounds are those in force, with the defaults where none were given.
+func (s *Scheduler) Bounds() Bounds { return s.bounds }
+
 // Enqueue takes a place for the request, or refuses at once: CapacityExceeded with
 // the full bound as scope, and retry_after from the present drain rate.
 func (s *Scheduler) Enqueue(r Request) (*Ticket, error) {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -27,6 +29,36 @@ func TestMeasure_CountsFailuresAndWhatIsAdded(t *testing.T) {
 	}
 	if r := rows[1]; r.Errors == 0 || r.ErrorsBy["uncertain"] != r.Errors || r.Ratio >= 1 || r.More["added_p50_ms"] < 1 {
 		t.Errorf("the slower one: %+v", r)
+	}
+}
+
+// TestMeasure_CountsWhatEndedInTheWindow, also when it began before: of calls that take
+// longer than the window none would count otherwise, however many end in it.
+func TestMeasure_CountsWhatEndedInTheWindow(t *testing.T) {
+	s := &sample{errors: map[string]int{}, look: func() map[string]time.Duration {
+		used, _ := processorTime(os.Getpid())
+		return map[string]time.Duration{userServe: used}
+	}}
+	s.slice(t.Context(), func(context.Context, string) string { time.Sleep(800 * time.Millisecond); return "" }, 4, plan{window: time.Second, warmUp: 50 * time.Millisecond})
+	if s.counted != 4 {
+		t.Errorf("%d calls ended in the window, want 4", s.counted)
+	}
+	if _, known := s.used[userServe]; !known {
+		t.Errorf("nothing is known of what was used: %v", s.used)
+	}
+}
+
+func TestUse_KnowsTheChildrenOfThisProcess(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("no /proc here")
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	if got := childrenOf()[os.Getpid()]; !slices.Contains(got, child.Process.Pid) {
+		t.Errorf("children %v, want %d among them", got, child.Process.Pid)
 	}
 }
 

@@ -60,13 +60,16 @@ type sample struct {
 	latencies []time.Duration
 	rates     []float64
 	errors    map[string]int
+	counted   int                      // calls that ended in a window
+	used      map[string]time.Duration // processor time in the windows, by who used it
+	look      func() map[string]time.Duration
 }
 
 // measure runs every number of clients, both variants in turn.
 func measure(ctx context.Context, s *site, p plan) ([]row, error) {
 	var rows []row
 	for _, clients := range p.clients {
-		gathered := map[string]*sample{floorName: {errors: map[string]int{}}, fleetName: {errors: map[string]int{}}}
+		gathered := map[string]*sample{floorName: {errors: map[string]int{}}, fleetName: {errors: map[string]int{}, look: s.used}}
 		calls := map[string]attempt{floorName: s.floor, fleetName: s.through}
 		for round := range p.rounds {
 			order := []string{floorName, fleetName}
@@ -85,38 +88,57 @@ func measure(ctx context.Context, s *site, p plan) ([]row, error) {
 	return rows, nil
 }
 
-// slice lets clients call one after the other for a window, after a warm-up.
+// slice lets clients call one after the other for a window, after a warm-up. A call
+// counts when it ended in the window, whenever it began; its latency counts when it
+// began in the window, also when it ended later. Counting only what did both would
+// lose the more of the window the longer a call takes.
 func (s *sample) slice(ctx context.Context, call attempt, clients int, p plan) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	from := time.Now().Add(p.warmUp)
 	until := from.Add(p.window)
 	counted := 0
+	all.Go(func() { s.watch(from, until) })
 	for c := range clients {
 		all.Go(func() {
 			for n := 0; time.Now().Before(until) && ctx.Err() == nil; n++ {
 				began := time.Now()
 				failure := call(ctx, fmt.Sprintf("client %d call %d", c, n))
 				ended := time.Now()
-				if began.Before(from) {
-					continue
-				}
 				mu.Lock()
+				if failure == "" && !ended.Before(from) && ended.Before(until) {
+					counted++
+				}
 				switch {
+				case began.Before(from):
 				case failure != "":
 					s.errors[failure]++
 				default:
 					s.latencies = append(s.latencies, ended.Sub(began))
-					if ended.Before(until) {
-						counted++
-					}
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
+	s.counted += counted
 	s.rates = append(s.rates, float64(counted)/p.window.Seconds())
+}
+
+// watch notes what is used between two moments.
+func (s *sample) watch(from, until time.Time) {
+	if s.look == nil {
+		return
+	}
+	time.Sleep(time.Until(from))
+	before := s.look()
+	time.Sleep(time.Until(until))
+	if s.used == nil {
+		s.used = map[string]time.Duration{}
+	}
+	for who, after := range s.look() {
+		s.used[who] += after - before[who]
+	}
 }
 
 func (s *sample) quantile(q float64) float64 {

@@ -55,6 +55,9 @@ func rowsOf(clients int, floor, through *sample) []row {
 		b.Ratio = rounded(b.OpsPerSecond / a.OpsPerSecond)
 	}
 	b.More = map[string]float64{"added_p50_ms": rounded(b.P50 - a.P50), "added_p99_ms": rounded(b.P99 - a.P99)}
+	for who, used := range through.used {
+		b.More["cpu_ms_"+who] = rounded(1000 * used.Seconds() / float64(max(through.counted, 1)))
+	}
 	return []row{a, b}
 }
 
@@ -89,6 +92,15 @@ func load() string {
 	return strings.Join(fields[:min(3, len(fields))], " ")
 }
 
+// printUse says what one call costs whom.
+func printUse(x row) {
+	fmt.Printf("processor time of a call with %d clients:", x.Clients)
+	for _, who := range users {
+		fmt.Printf(" %s %.2f ms", who, x.More["cpu_ms_"+who])
+	}
+	fmt.Println()
+}
+
 func (r report) print() {
 	w := tabwriter.NewWriter(os.Stdout, 2, 4, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "case\tvariant\tclients\tops/s\tof floor\tp50 ms\tp99 ms\tadded p50\tadded p99\terrors\t")
@@ -106,6 +118,11 @@ func (r report) print() {
 			x.P50, x.P99, added("added_p50_ms"), added("added_p99_ms"), x.Errors)
 	}
 	_ = w.Flush()
+	for _, x := range r.Results {
+		if x.Case == caseName && x.Variant == fleetName {
+			printUse(x)
+		}
+	}
 	for _, x := range r.Results {
 		switch x.Case {
 		case "idle":

@@ -130,11 +130,13 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 	if err != nil {
 		return nil, err
 	}
-	peers := peer.NewClient(peer.Config{Addresses: addresses})
+	scheduler := fairness.New(fairness.Config{Bounds: c.Fairness.bounds(c.Workers), Weight: c.Fairness.weight, Now: p.now})
+	// A host serves one tenant: so many calls may be under way to it, and each keeps its
+	// connection for the next one.
+	peers := peer.NewClient(peer.Config{Addresses: addresses, MaxIdlePerPeer: scheduler.Bounds().InFlightTenant})
 	courier := &dispatch.Courier{
 		Sender: peers, Signer: id.signer, Principal: c.Principal, Now: p.now, Pauses: dispatch.DefaultPauses(),
 	}
-	scheduler := fairness.New(fairness.Config{Bounds: c.Fairness.bounds(c.Workers), Weight: c.Fairness.weight, Now: p.now})
 	metrics := gateway.NewMetrics(p.now, scheduler.Load)
 	metrics.WatchUncertain(s.registry.Status)
 	a.watchKeys(metrics, p.log)
