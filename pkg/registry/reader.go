@@ -38,18 +38,21 @@ const (
 	TrustRevisions  Noun = "trust"
 	Revocations     Noun = "revocations"
 	Events          Noun = "events"
+	Archived        Noun = "archived"
 )
 
 // Nouns lists every noun in a stable order.
 func Nouns() []Noun {
-	return []Noun{Types, Versions, Instances, Replicas, Bindings, Quotas, Capabilities, Tenants, Routes, Admissions, Reconciliations, TrustRevisions, Revocations, Events}
+	return []Noun{Types, Versions, Instances, Replicas, Bindings, Quotas, Capabilities, Tenants, Routes, Admissions, Reconciliations, TrustRevisions, Revocations, Events, Archived}
 }
 
 // MaxListItems bounds one page of List.
 const MaxListItems = 1000
 
 // Selection picks records of one noun. Zero filters match all. Records are ordered
-// by id, except routes, events and reconciliations, which are newest first.
+// by id, except routes, events, reconciliations and archived actions, which are newest
+// first: those have the time that Since and Until ask for. A filter on what a noun does
+// not have matches nothing.
 type Selection struct {
 	Noun     Noun
 	IDs      []string // exact ids; no paging
@@ -57,10 +60,12 @@ type Selection struct {
 	Instance fleet.InstanceID
 	Version  fleet.VersionID
 	Replica  fleet.ReplicaID
-	State    string // status or state, as the record writes it
-	Reserved bool   // routes: only those with an unsettled attempt
-	After    string // Records.Next of the page before
-	Limit    int    // 1..MaxListItems; 0 means 100
+	State    string    // status or state, as the record writes it
+	Reserved bool      // routes: only those with an unsettled attempt
+	Since    time.Time // assigned, happened, opened or archived at this time or later
+	Until    time.Time // and before this time
+	After    string    // Records.Next of the page before
+	Limit    int       // 1..MaxListItems; 0 means 100
 }
 
 // Records is one page: the slice of the asked noun is filled.
@@ -80,6 +85,7 @@ type Records struct {
 	Trust           []TrustRevision           `json:"trust,omitempty"`
 	Revocations     []RevocationList          `json:"revocations,omitempty"`
 	Events          []Event                   `json:"events,omitempty"`
+	Archived        []ArchivedAction          `json:"archived,omitempty"`
 	Next            string                    `json:"next,omitempty"` // "" at the end
 }
 
@@ -117,6 +123,35 @@ type Event struct {
 	Actor    string    `json:"actor"`
 	Reason   string    `json:"reason"`
 	Detail   string    `json:"detail,omitempty"`
+}
+
+// ArchivedAction is what stays of an action whose route was moved to the archive, or
+// whose content was given up after its retention, or both. Its id is taken for ever
+// (G01, G44).
+type ArchivedAction struct {
+	Action     fleet.ActionID     `json:"action_id"`
+	Tenant     fleet.TenantID     `json:"tenant_id"`
+	Capability fleet.CapabilityID `json:"capability_id"`
+	ArchivedAt time.Time          `json:"archived_at"`       // of whichever was archived first; it never changes
+	Route      *ArchivedRoute     `json:"route,omitempty"`   // nil: it has a route still, or never had one
+	Content    *ArchivedContent   `json:"content,omitempty"` // nil: the registry knows of none that was given up
+}
+
+// ArchivedRoute is a route that was moved to the archive.
+type ArchivedRoute struct {
+	ArchivedAt time.Time    `json:"archived_at"`
+	Record     *RouteRecord `json:"record,omitempty"` // nil: the archive's document was exported and deleted
+}
+
+// ArchivedContent is how an action ended whose input, state and result are gone.
+type ArchivedContent struct {
+	State      string       `json:"state"` // completed, failed or cancelled
+	EndedAt    time.Time    `json:"ended_at"`
+	ArchivedAt time.Time    `json:"archived_at"`
+	Evidence   fleet.Digest `json:"evidence_digest,omitzero"`
+	Result     fleet.Digest `json:"result_digest,omitzero"` // of the bytes that were its result
+	Tells      uint64       `json:"tells"`                  // how often its host was told
+	ToldAt     time.Time    `json:"told_at,omitzero"`       // zero: its host has not heard yet
 }
 
 // Status is the aggregate state of the fleet.

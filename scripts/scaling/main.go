@@ -30,7 +30,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags.Float64Var(&c.actionMicros, "action-us", 300, "server processor time of one action, resolve and settle")
 	flags.Float64Var(&c.beatMicros, "beat-us", 80, "server processor time of one beat")
 	flags.Float64Var(&c.bytes, "bytes", 1139, "bytes of one action in the tables of routes, indexes included")
-	flags.Float64Var(&c.tombstone, "tombstone", 140, "bytes that an archived action leaves for ever")
+	flags.Float64Var(&c.tombstone, "tombstone", 200, "bytes that an archived action leaves for ever")
 	flags.Float64Var(&c.fill, "fill", 0.6, "how full a server is planned, 0 to 1")
 	days := flags.Int("keep-days", 90, "days that routes are kept before they are archived")
 	seed := flags.Uint64("seed", 1, "of the simulation")

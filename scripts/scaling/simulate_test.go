@@ -8,7 +8,7 @@ import (
 
 func defaults() (demand, machine) {
 	return demand{actions: 4000, tenants: 5000, skew: 0.8, replicas: 10000, beat: 10, groups: 1024},
-		machine{cores: 8, actionMicros: 300, beatMicros: 80, bytes: 1139, tombstone: 140, fill: 0.6}
+		machine{cores: 8, actionMicros: 300, beatMicros: 80, bytes: 1139, tombstone: 200, fill: 0.6}
 }
 
 // TestPlace_DemandIsKept: spreading loses and invents nothing, and more cells are never

@@ -90,7 +90,7 @@ func codes() []Explanation {
 		return Explanation{Word: word, What: "code", Meaning: meaning, Next: next}
 	}
 	return []Explanation{
-		code("action.archived", "The action ended, and its result is not kept any more; neither its id nor its key runs again.", "aipctl route inspect ACTION; for new work use another id and key"),
+		code("action.archived", "The action ended, and its result is not kept any more; neither its id nor its key runs again.", "aipctl get archived ACTION; for new work use another id and key"),
 		code("action.conflict", "The action id or idempotency key is taken by other content.", "submit the new content under a new id"),
 		code("action.unknown", "There is no such action, or it belongs to another tenant.", "aipctl action list"),
 		code("action.not_final", "The action has no definite result yet.", "aipctl action watch ACTION"),
@@ -131,7 +131,7 @@ func codes() []Explanation {
 		code("resolve.capacity_exceeded", "A hard limit is reached.", "wait, or aipctl get quotas"),
 		code("resolve.contended", "Others hold the rows at this moment.", "try again"),
 		code("route.action", "No route of that action is visible here.", "aipctl action status ACTION"),
-		code("route.archived", "The action's route was archived; its id stays taken.", "use a new action id"),
+		code("route.archived", "The action's route was archived; its id stays taken.", "aipctl get archived ACTION; for new work use a new action id"),
 		code("route.conflict", "The action id is routed for another tenant or capability.", "use a new action id"),
 		code("settle.fence_lost", "The attempt was superseded by a newer one.", "aipctl route inspect ACTION"),
 		code("wait.timeout", "The condition did not hold in time; nothing failed.", "wait longer with --timeout"),

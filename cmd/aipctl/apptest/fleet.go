@@ -130,6 +130,14 @@ func (h *Harness) Settle(name string, s fleet.Settlement) {
 	}
 }
 
+// Archive moves the route of a settled action to the archive of the memory registry.
+func (h *Harness) Archive(name string) {
+	h.Helper()
+	if err := h.archive(h.Context(), Action(name)); err != nil {
+		h.Fatalf("archive %s: %v (%s)", name, err, fleet.CodeOf(err))
+	}
+}
+
 func definition(id string, effects fleet.SideEffects) fleet.CapabilityDefinition {
 	return fleet.CapabilityDefinition{
 		ID: Capability(id), Name: "Name of " + id, Kind: "tool", Description: "What " + id + " does", Risk: "low",

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/registry/memory"
 )
 
@@ -34,9 +35,10 @@ type Harness struct {
 	Width    int
 	Tick     time.Duration // how far the clock goes on at each look at it
 
-	root func(*app.App) *cobra.Command
-	mu   sync.Mutex
-	now  time.Time
+	root    func(*app.App) *cobra.Command
+	archive func(context.Context, fleet.ActionID) error
+	mu      sync.Mutex
+	now     time.Time
 }
 
 // Result is how one command line ended.
@@ -50,6 +52,7 @@ func New(t testing.TB, root func(*app.App) *cobra.Command) *Harness {
 	t.Helper()
 	h := &Harness{TB: t, Dir: t.TempDir(), root: root, now: Epoch()}
 	r := memory.New(memory.Config{RingKey: []byte("ring key of the test fleet"), CursorKey: []byte("cursor key of the test fleet"), Now: h.Now})
+	h.archive = r.Archive
 	h.Registry = &app.Registry{Catalog: r, Router: r, Reader: r, Publisher: r, Fleet: r, Uncertain: r, Custody: r, Close: func() {}}
 	h.Aipd = newAipd(t, h.Now)
 	h.write("token", "test-token\n")

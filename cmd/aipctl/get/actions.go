@@ -15,7 +15,7 @@ import (
 // tenant that the target's token belongs to (G18).
 func (o *Options) actions(ctx context.Context) error {
 	n := noun.Actions()
-	if o.Tenant+o.Instance+o.Version+o.Replica != "" || o.Reserved {
+	if o.Tenant+o.Instance+o.Version+o.Replica+o.Since+o.Until != "" || o.Reserved {
 		return app.Usagef("usage.filter", "actions are those of the token's tenant; only --state filters them at aipd").Advise("use --where or -l")
 	}
 	where, columns, err := o.choices(n)

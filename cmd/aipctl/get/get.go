@@ -31,6 +31,8 @@ type Options struct {
 	Replica  string
 	State    string
 	Reserved bool
+	Since    string
+	Until    string
 	Labels   []string
 	Where    string
 	SortBy   string
@@ -49,8 +51,9 @@ func Command(a *app.App) *cobra.Command {
 		Use:     "get NOUN [ID…]",
 		Short:   "List records: " + strings.Join(noun.Plurals(), ", "),
 		GroupID: app.GroupLook,
-		Example: "  aipctl get replicas --where 'status=draining && lease<10s'\n  aipctl get routes --tenant acme --reserved -o json",
-		Args:    app.MinArgs(1, "a noun"),
+		Example: "  aipctl get replicas --where 'status=draining && lease<10s'\n  aipctl get routes --tenant acme --reserved -o json\n" +
+			"  aipctl get archived --tenant acme --since 720h --until 2030-01-31T12:00:00Z",
+		Args: app.MinArgs(1, "a noun"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]
 			return o.Run(cmd.Context())
@@ -69,6 +72,8 @@ func (o *Options) bind(cmd *cobra.Command) {
 	f.StringVar(&o.Replica, "replica", "", "only of this replica")
 	f.StringVar(&o.State, "state", "", "only in this status or state")
 	f.BoolVar(&o.Reserved, "reserved", false, "routes: only those with an unsettled attempt")
+	f.StringVar(&o.Since, "since", "", "routes, reconciliations, events, archived: only from this `time` on, as in 2030-01-31T12:00:00Z or 48h ago")
+	f.StringVar(&o.Until, "until", "", "and only before this `time`")
 	f.StringSliceVarP(&o.Labels, "selector", "l", nil, "`name=value` pairs that must hold, joined by commas")
 	f.StringVar(&o.Where, "where", "", "`conditions` on columns or JSON paths: 'status=draining && lease<10s'")
 	f.StringVar(&o.SortBy, "sort-by", "", "`column` to sort by; -column reverses")
@@ -192,7 +197,43 @@ func (o *Options) selection(n noun.Noun) (registry.Selection, error) {
 	if o.Reserved && n.Registry() != registry.Routes {
 		return s, app.Usagef("usage.filter", "--reserved is only for routes")
 	}
+	if (o.Since != "" || o.Until != "") && !n.Honours("time") {
+		return s, app.Usagef("usage.filter", "%s have no time by which the registry finds them", n.Plural).Advise("use --where or -l")
+	}
+	if err := o.parseTimes(&s); err != nil {
+		return s, err
+	}
 	return s, o.parseIDs(&s)
+}
+
+// parseTimes reads the times; a duration is so long ago.
+func (o *Options) parseTimes(s *registry.Selection) (err error) {
+	if s.Since, err = o.moment("since", o.Since); err != nil {
+		return err
+	}
+	if s.Until, err = o.moment("until", o.Until); err != nil {
+		return err
+	}
+	if !s.Since.IsZero() && !s.Until.IsZero() && !s.Since.Before(s.Until) {
+		return app.Usagef("usage.time", "--since %s is not before --until %s", o.Since, o.Until)
+	}
+	return nil
+}
+
+func (o *Options) moment(flag, text string) (time.Time, error) {
+	text = strings.TrimSpace(strings.TrimSuffix(text, "ago"))
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return o.App.Now().Add(-d).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, app.Usagef("usage.time", "--%s %s is no time", flag, fleet.Printable(text, 40)).
+			Advise("write 2030-01-31T12:00:00Z, or how long ago: 48h")
+	}
+	return t, nil
 }
 
 func (o *Options) parseIDs(s *registry.Selection) (err error) {

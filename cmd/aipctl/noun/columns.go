@@ -101,7 +101,7 @@ func tenants() Noun {
 
 func routes() Noun {
 	return Noun{
-		Plural: "routes", Single: "route", Kind: "Routes", Filters: "tenant instance version replica",
+		Plural: "routes", Single: "route", Kind: "Routes", Filters: "tenant instance version replica time",
 		About: "The one durable target of an action, written before anything leaves the platform, and every attempt made on it.",
 		Columns: []Column{
 			col("action", "route.action_id"), col("tenant", "route.tenant_id"), col("capability", "route.capability_id"),
@@ -127,7 +127,7 @@ func admissions() Noun {
 
 func reconciliations() Noun {
 	return Noun{
-		Plural: "reconciliations", Single: "reconciliation", Kind: "Reconciliations", Filters: "tenant instance replica state",
+		Plural: "reconciliations", Single: "reconciliation", Kind: "Reconciliations", Filters: "tenant instance replica state time",
 		About: "An attempt that was released without a definite answer, and what the pinned host said when asked again.",
 		Columns: []Column{
 			col("action", "action_id"), col("fence", "fence"), col("tenant", "tenant_id"), col("capability", "capability_id"),
@@ -161,11 +161,26 @@ func revocations() Noun {
 
 func events() Noun {
 	return Noun{
-		Plural: "events", Single: "event", Kind: "Events",
+		Plural: "events", Single: "event", Kind: "Events", Filters: "time",
 		About: "One entry of the registry's journal: who changed what, why, and at which revision.",
 		Columns: []Column{
 			col("sequence", "sequence"), form("at", "at", Since), col("revision", "revision"), col("kind", "kind"),
 			col("subject", "subject"), col("actor", "actor"), col("reason", "reason"), wide("detail", "detail"),
+		},
+	}
+}
+
+func archived() Noun {
+	return Noun{
+		Plural: "archived", Single: "archived-action", Kind: "ArchivedActions", Filters: "tenant state time",
+		About: "What stays of an action whose content was given up after its retention, or whose route was moved to the archive. Its id is taken for ever.",
+		Columns: []Column{
+			col("action", "action_id"), col("tenant", "tenant_id"), col("capability", "capability_id"),
+			form("state", "content.state", Status), form("archived", "archived_at", Since), col("replica", "route.record.route.replica_id"),
+			wideForm("ended", "content.ended_at", Since), wideForm("content-archived", "content.archived_at", Since),
+			wideForm("route-archived", "route.archived_at", Since), wideForm("told", "content.told_at", Since),
+			wide("instance", "route.record.route.instance_id"), wide("version", "route.record.route.version_id"),
+			wideForm("attempts", "route.record.attempts", Count), wide("result", "content.result_digest"), wide("evidence", "content.evidence_digest"),
 		},
 	}
 }

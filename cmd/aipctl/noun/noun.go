@@ -13,7 +13,7 @@ type Noun struct {
 	Single  string
 	Kind    string // of the JSON document
 	About   string // one sentence: what it is
-	Filters string // server-side filters it honours: letters of "tenant instance version replica state"
+	Filters string // server-side filters it honours: words of "tenant instance version replica state time"
 	Columns []Column
 }
 
@@ -52,7 +52,7 @@ func wideForm(name, path string, f Form) Column {
 func All() []Noun {
 	return []Noun{
 		types(), versions(), instances(), replicas(), bindings(), quotas(), capabilities(),
-		tenants(), routes(), admissions(), reconciliations(), trust(), revocations(), events(),
+		tenants(), routes(), admissions(), reconciliations(), trust(), revocations(), events(), archived(),
 	}
 }
 
@@ -112,6 +112,8 @@ func (n Noun) Records(r registry.Records) []any {
 		return app.Items(r.Revocations)
 	case registry.Events:
 		return app.Items(r.Events)
+	case registry.Archived:
+		return app.Items(r.Archived)
 	}
 	return nil
 }

@@ -48,11 +48,23 @@ type RouteView struct {
 // withState adds what a record of a route does not write: the state of its newest
 // attempt. The token of a fence is a secret between registry and host and is not shown (G06).
 func withState(item any) any {
-	r, ok := item.(registry.RouteRecord)
-	if !ok {
-		return item
+	switch r := item.(type) {
+	case registry.RouteRecord:
+		return Route(r)
+	case registry.ArchivedAction:
+		return withoutTokens(r)
 	}
-	return Route(r)
+	return item
+}
+
+func withoutTokens(r registry.ArchivedAction) registry.ArchivedAction {
+	if r.Route == nil || r.Route.Record == nil {
+		return r
+	}
+	route, record := *r.Route, Route(*r.Route.Record).RouteRecord
+	route.Record = &record
+	r.Route = &route
+	return r
 }
 
 // Route makes the view of a route.

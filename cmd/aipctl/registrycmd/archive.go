@@ -20,7 +20,7 @@ func archiveCommand(a *app.App) *cobra.Command {
 		Long: "Moves routes whose last event is older than --older-than out of the tables that the hot path reads. Without\n" +
 			"this command routes are kept for ever. What is reserved, uncertain or not final stays. The action id of an\n" +
 			"archived route stays taken: such an action is answered with a conflict. It works in bounded batches, oldest\n" +
-			"first, and may be stopped and repeated.",
+			"first, and may be stopped and repeated. aipctl get archived lists what was moved.",
 		Example: "  aipctl registry archive --older-than 2160h --dry-run",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return archive(cmd.Context(), a, plan) },
 	}

@@ -92,8 +92,7 @@ func read(ctx context.Context, reg *app.Registry, id fleet.ActionID) (Inspection
 		return Inspection{}, 0, err
 	}
 	if len(page.Routes) == 0 {
-		return Inspection{}, 0, fleet.Errorf(fleet.NotFound, "route.action", "no route for action %s", id).
-			Because("no attempt was ever reserved for it, or it does not exist").Advise("aipctl action status %s", id)
+		return Inspection{}, 0, absent(ctx, reg, id)
 	}
 	view := noun.Route(page.Routes[0])
 	i := Inspection{Route: view.Route, State: view.State, Attempts: view.Attempts, Reconciliations: []fleet.Reconciliation{}}
@@ -102,6 +101,20 @@ func read(ctx context.Context, reg *app.Registry, id fleet.ActionID) (Inspection
 	}
 	i.Retry, err = retry(ctx, reg, i)
 	return i, page.Revision, err
+}
+
+// absent says why there is no route: it was archived, or there never was one.
+func absent(ctx context.Context, reg *app.Registry, id fleet.ActionID) error {
+	page, err := reg.List(ctx, registry.Selection{Noun: registry.Archived, IDs: []string{id.String()}})
+	if err != nil {
+		return err
+	}
+	if len(page.Archived) == 1 && page.Archived[0].Route != nil {
+		return fleet.Errorf(fleet.NotFound, "route.archived", "the route of action %s was archived at %s", id, app.Stamp(page.Archived[0].Route.ArchivedAt)).
+			Because("nothing is retried or settled on it any more; its id stays taken").Advise("aipctl get archived %s -o yaml", id)
+	}
+	return fleet.Errorf(fleet.NotFound, "route.action", "no route for action %s", id).
+		Because("no attempt was ever reserved for it, or it does not exist").Advise("aipctl action status %s", id)
 }
 
 // readTarget reads the state of the pinned replica and version, and what is uncertain.

@@ -39,7 +39,7 @@ func (r *Registry) Explain(ctx context.Context, req registry.RouteRequest) (rout
 // explainOutcome finds what resolve would answer, without its effects.
 func (r *Registry) explainOutcome(e *routing.Explanation, f field, req registry.RouteRequest, now time.Time) error {
 	if grave, ok := r.archived[req.Action]; ok {
-		return taken(req, grave.tenant, grave.capability, true)
+		return taken(req, grave.record.Route.Tenant, grave.record.Route.Capability, true)
 	}
 	record, ok := r.routes[req.Action]
 	if !ok {

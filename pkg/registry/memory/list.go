@@ -23,6 +23,7 @@ type row[T any] struct {
 	replica  fleet.ReplicaID
 	state    string
 	reserved bool
+	at       time.Time
 	read     func() T
 }
 
@@ -55,6 +56,7 @@ func (r *Registry) List(ctx context.Context, s registry.Selection) (registry.Rec
 		registry.TrustRevisions:  func() { out.Trust, out.Next = paged(s, r.trustRows()) },
 		registry.Revocations:     func() { out.Revocations, out.Next = paged(s, r.revocationRows()) },
 		registry.Events:          func() { out.Events, out.Next = paged(s, r.eventRows()) },
+		registry.Archived:        func() { out.Archived, out.Next = paged(s, r.archivedRows()) },
 	}[s.Noun]
 	if !ok {
 		return registry.Records{}, fleet.Invalidf("list.noun", "%q is not a kind of record", fleet.Printable(string(s.Noun), 32))
@@ -92,7 +94,9 @@ func selected[T any](s registry.Selection, w row[T]) bool {
 		(s.Version.IsZero() || slices.Contains(w.versions, s.Version)) &&
 		(s.Replica.IsZero() || w.replica == s.Replica) &&
 		(s.State == "" || w.state == s.State) &&
-		(!s.Reserved || w.reserved)
+		(!s.Reserved || w.reserved) &&
+		(s.Since.IsZero() || !w.at.IsZero() && !w.at.Before(s.Since)) &&
+		(s.Until.IsZero() || !w.at.IsZero() && w.at.Before(s.Until))
 }
 
 // newest orders by falling time, then id.
@@ -219,7 +223,7 @@ func (r *Registry) routeRows() (rows []row[registry.RouteRecord]) {
 	for id, rec := range r.routes {
 		w := row[registry.RouteRecord]{id: id.String(), key: newest(rec.Route.AssignedAt, id.String()),
 			tenant: rec.Route.Tenant, instance: rec.Route.Instance, versions: []fleet.VersionID{rec.Route.Version},
-			replica: rec.Route.Replica, reserved: r.reserved[id], state: "reserved",
+			replica: rec.Route.Replica, reserved: r.reserved[id], state: "reserved", at: rec.Route.AssignedAt,
 			read: func() registry.RouteRecord { return *rec }}
 		if s := rec.Current().Settlement; s != nil {
 			w.state = string(s.Outcome)
@@ -243,7 +247,7 @@ func (r *Registry) uncertainRows() (rows []row[fleet.Reconciliation]) {
 		rows = append(rows, row[fleet.Reconciliation]{id: k.Action.String(),
 			key:    newest(u.OpenedAt, fmt.Sprintf("%s|%019d", k.Action, math.MaxInt64-int64(k.Fence))),
 			tenant: u.Tenant, instance: u.Instance, replica: u.Replica,
-			versions: []fleet.VersionID{r.versionOf(k.Action)}, state: string(u.State),
+			versions: []fleet.VersionID{r.versionOf(k.Action)}, state: string(u.State), at: u.OpenedAt,
 			read: func() fleet.Reconciliation { return *u }})
 	}
 	return rows
@@ -275,8 +279,21 @@ func (r *Registry) revocationRows() (rows []row[registry.RevocationList]) {
 func (r *Registry) eventRows() (rows []row[registry.Event]) {
 	for _, e := range r.events {
 		rows = append(rows, row[registry.Event]{id: strconv.FormatUint(e.Sequence, 10),
-			key: fmt.Sprintf("%019d", math.MaxInt64-int64(e.Sequence)), state: e.Kind,
+			key: fmt.Sprintf("%019d", math.MaxInt64-int64(e.Sequence)), state: e.Kind, at: e.At,
 			read: func() registry.Event { return e }})
+	}
+	return rows
+}
+
+// archivedRows lists routes that were moved away. Content is kept and given up by the
+// store of actions, of which this registry knows nothing.
+func (r *Registry) archivedRows() (rows []row[registry.ArchivedAction]) {
+	for id, t := range r.archived {
+		rows = append(rows, row[registry.ArchivedAction]{id: id.String(), key: newest(t.at, id.String()),
+			tenant: t.record.Route.Tenant, at: t.at, read: func() registry.ArchivedAction {
+				return registry.ArchivedAction{Action: id, Tenant: t.record.Route.Tenant, Capability: t.record.Route.Capability, ArchivedAt: t.at,
+					Route: &registry.ArchivedRoute{ArchivedAt: t.at, Record: &t.record}}
+			}})
 	}
 	return rows
 }

@@ -73,8 +73,8 @@ type scopeKey struct {
 
 // tombstone is what stays of an archived action, for ever (G01).
 type tombstone struct {
-	tenant     fleet.TenantID
-	capability fleet.CapabilityID
+	at     time.Time
+	record registry.RouteRecord
 }
 
 type claimKey struct {

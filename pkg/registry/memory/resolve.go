@@ -39,7 +39,7 @@ func (r *Registry) ResolveBatch(ctx context.Context, requests []registry.RouteRe
 func (r *Registry) resolve(req registry.RouteRequest) (fleet.Assignment, error) {
 	now := r.now()
 	if grave, ok := r.archived[req.Action]; ok {
-		return fleet.Assignment{}, taken(req, grave.tenant, grave.capability, true)
+		return fleet.Assignment{}, taken(req, grave.record.Route.Tenant, grave.record.Route.Capability, true)
 	}
 	if record, ok := r.routes[req.Action]; ok {
 		if err := taken(req, record.Route.Tenant, record.Route.Capability, false); err != nil {

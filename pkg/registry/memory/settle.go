@@ -124,7 +124,7 @@ func (r *Registry) Archive(ctx context.Context, action fleet.ActionID) error {
 			return fleet.Errorf(fleet.Conflict, "archive.uncertain", "action %s has an open question", action)
 		}
 	}
-	r.archived[action] = tombstone{record.Route.Tenant, record.Route.Capability}
+	r.archived[action] = tombstone{r.now(), *record}
 	delete(r.routes, action)
 	return nil
 }

@@ -70,3 +70,6 @@ func ReadAttempt(form []byte) (attempt fleet.Attempt, err error) {
 	}
 	return attempt, err
 }
+
+// ListQuery is the statement that reads one page, with its arguments.
+func ListQuery(s registry.Selection) (string, []any, error) { return archivedListing().query(s) }

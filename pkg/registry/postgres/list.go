@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,6 +31,8 @@ type listing struct {
 	replica  string
 	state    string
 	reserved string
+	once     string // what must hold of every record, "" is nothing
+	at       string // what Since and Until compare
 }
 
 // arguments collects the values of a statement in the order of their places.
@@ -44,6 +47,9 @@ func (a *arguments) place(v any) string {
 func (l listing) query(s registry.Selection) (string, []any, error) {
 	var args arguments
 	where := []string{"true"}
+	if l.once != "" {
+		where = append(where, l.once)
+	}
 	l.filter(s, &args, &where)
 	if len(s.IDs) > 0 {
 		where = append(where, l.ids+" = ANY ("+args.place(s.IDs)+"::text[])")
@@ -74,6 +80,8 @@ func (l listing) filter(s registry.Selection, args *arguments, where *[]string) 
 		{!s.Replica.IsZero(), s.Replica.String(), l.replica},
 		{s.State != "", s.State, l.state},
 		{s.Reserved, nil, l.reserved},
+		{!s.Since.IsZero(), stamp(s.Since), compared(l.at, ">=")},
+		{!s.Until.IsZero(), stamp(s.Until), compared(l.at, "<")},
 	} {
 		switch {
 		case !f.asked:
@@ -85,6 +93,16 @@ func (l listing) filter(s registry.Selection, args *arguments, where *[]string) 
 			*where = append(*where, strings.ReplaceAll(f.condition, "$", args.place(f.value)+"::text"))
 		}
 	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// compared is the condition on a record's time, or none when it has no time.
+func compared(at, operator string) string {
+	if at == "" {
+		return ""
+	}
+	return at + " " + operator + " $::timestamptz"
 }
 
 func (l listing) keyColumns() string {

@@ -50,7 +50,10 @@ func recordOf(route, attempts []byte) (registry.RouteRecord, error) {
 	if err := json.Unmarshal(attempts, &docs); err != nil || len(docs) == 0 {
 		return record, malformed(err)
 	}
-	var err error
+	return recordFrom(row, docs)
+}
+
+func recordFrom(row routeRow, docs []attemptDocument) (record registry.RouteRecord, err error) {
 	if record.Route, err = row.route(); err != nil {
 		return record, malformed(err)
 	}

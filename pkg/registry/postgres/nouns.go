@@ -124,7 +124,7 @@ func routeListing() listing {
 		state: `$ = COALESCE((SELECT s.outcome FROM aip.attempt a
 			LEFT JOIN aip.attempt_settlement s ON s.action_id = a.action_id AND s.fence = a.fence
 			WHERE a.action_id = r.action_id ORDER BY a.fence DESC LIMIT 1), 'reserved')`,
-		reserved: "EXISTS (SELECT FROM aip.reservation h WHERE h.action_id = r.action_id)",
+		reserved: "EXISTS (SELECT FROM aip.reservation h WHERE h.action_id = r.action_id)", at: "r.assigned_at",
 	}
 }
 
@@ -145,7 +145,7 @@ func reconciliationListing() listing {
 		from: "aip.reconciliation u", document: reconciliationDocument,
 		keys: []string{"u.opened_at", "u.action_id", "-u.fence"}, kinds: []string{"timestamptz", "text", "bigint"}, falling: true,
 		ids: "u.action_id", tenant: "u.tenant_id = $", instance: "u.instance_id = $", replica: "u.replica_id = $",
-		version: "EXISTS (SELECT FROM aip.route r WHERE r.action_id = u.action_id AND r.version_id = $)", state: "u.state = $",
+		version: "EXISTS (SELECT FROM aip.route r WHERE r.action_id = u.action_id AND r.version_id = $)", state: "u.state = $", at: "u.opened_at",
 	}
 }
 
@@ -172,7 +172,7 @@ func eventListing() listing {
 		from: "aip.event e",
 		document: `json_build_object('sequence', e.sequence, 'at', aip.instant(e.at), 'revision', e.revision, 'kind', e.kind,
 			'subject', e.subject, 'actor', e.actor, 'reason', e.reason, 'detail', e.detail)`,
-		keys: []string{"e.sequence"}, kinds: []string{"bigint"}, falling: true, ids: "e.sequence::text", state: "e.kind = $",
+		keys: []string{"e.sequence"}, kinds: []string{"bigint"}, falling: true, ids: "e.sequence::text", state: "e.kind = $", at: "e.at",
 	}
 }
 
@@ -215,6 +215,8 @@ func readers(noun registry.Noun) (reader, bool) {
 		return into(trustListing(), decoded, func(o *registry.Records) *[]registry.TrustRevision { return &o.Trust }), true
 	case registry.Revocations:
 		return into(revocationListing(), decoded, func(o *registry.Records) *[]registry.RevocationList { return &o.Revocations }), true
+	case registry.Archived:
+		return into(archivedListing(), archivedOf, func(o *registry.Records) *[]registry.ArchivedAction { return &o.Archived }), true
 	case registry.Events:
 		return into(eventListing(), decoded, func(o *registry.Records) *[]registry.Event { return &o.Events }), true
 	}

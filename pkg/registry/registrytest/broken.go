@@ -311,6 +311,21 @@ func (b losesQuestions) Snapshot(ctx context.Context) (registry.Snapshot, error)
 	return s, err
 }
 
+type losesArchived struct{ reader }
+
+func (b losesArchived) List(ctx context.Context, s registry.Selection) (registry.Records, error) {
+	rec, err := b.Reader.List(ctx, s)
+	rec.Archived = nil
+	return rec, err
+}
+
+type ignoresTimes struct{ reader }
+
+func (b ignoresTimes) List(ctx context.Context, s registry.Selection) (registry.Records, error) {
+	s.Since, s.Until = time.Time{}, time.Time{}
+	return b.Reader.List(ctx, s)
+}
+
 type decidesTwice struct{ uncertainty }
 
 func (b decidesTwice) Decide(ctx context.Context, k registry.ReconciliationKey, d registry.Decision) (fleet.Reconciliation, error) {
@@ -362,6 +377,8 @@ func broken() []struct {
 		{"trusts cursors", "G14/altered_cursor_is_refused", func(r entire, s *Subject) { s.Catalog = trustsCursors{catalogue{r}} }},
 		{"ignores the page size", "G16/page_holds_its_bounds", func(r entire, s *Subject) { s.Catalog = ignoresPageSize{catalogue{r}} }},
 		{"loses questions", "G42/every_expiry_opens_a_record", func(r entire, s *Subject) { s.Reader = losesQuestions{reader{r}} }},
+		{"loses what is archived", "G01/archived_actions_are_listed", func(r entire, s *Subject) { s.Reader = losesArchived{reader{r}} }},
+		{"ignores times", "G16/lists_filter_by_time", func(r entire, s *Subject) { s.Reader = ignoresTimes{reader{r}} }},
 		{"decides twice", "G38/first_decision_stands", func(r entire, s *Subject) { s.Uncertain = decidesTwice{uncertainty{r}} }},
 		{"takes any journal", "G25/another_journal_needs_an_operator", func(r entire, s *Subject) { s.Fleet = takesAnyJournal{leases{r}, r} }},
 		{"forgets questions of the retired", "G38/retired_with_unknowns_forgets_none", func(r entire, s *Subject) {
