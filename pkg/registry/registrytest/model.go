@@ -238,6 +238,11 @@ func modelRun(w *World) {
 				m.step(c)
 			}
 		}
+		for action := range m.states[0].actions { // whatever the draws were, each fence that was lost is tried
+			if c, ok := m.older(action); ok {
+				m.step(c)
+			}
+		}
 		m.compare()
 		sub.audit()
 		for k, n := range m.done {
