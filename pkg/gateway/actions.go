@@ -89,7 +89,7 @@ func (s *Server) submission(q action.Request, who Identity) (action.Submission, 
 // admit governs the submission: it is in the tenant's catalog, the policy allows
 // it, the input fits. What was admitted once is shown whatever the catalog says now.
 func (s *Server) admit(ctx context.Context, who Identity, submission action.Submission) (action.Record, error) {
-	listing, err := s.Catalog.Get(ctx, who.Tenant, submission.Capability)
+	listing, err := s.lookups.get(ctx, who.Tenant, submission.Capability)
 	if err == nil {
 		err = s.Policy.Check(who, listing.Definition)
 	}

@@ -57,6 +57,7 @@ const (
 type Server struct {
 	Config
 	schemas schemas
+	lookups *lookups
 }
 
 // New makes a server.
@@ -64,7 +65,7 @@ func New(c Config) *Server {
 	if c.MaxInput <= 0 {
 		c.MaxInput = protocol.MaxMessageBytes - messageOverhead
 	}
-	return &Server{Config: c}
+	return &Server{Config: c, lookups: newLookups(c.Catalog)}
 }
 
 // authed is a handler of a request whose sender is proved.
