@@ -14,6 +14,12 @@
 #   replica exists; another replica of its instance is ready (or --allow-last).
 # Blast radius: one replica. New work goes to the other replicas of its instance; work
 #   that is pinned to it stays with it and is waited for. Nothing is cut off.
+# Many at once: not by this script. aipctl drains an instance, a version, a zone, a region
+#   or a list, some at a time, and gives each replica a result of its own:
+#     aipctl drain zone ZONE --batch 2 --batch-wait 30s --dry-run
+#     aipctl drain replica -f FILE --batch 2 --on-error stop --reason TEXT
+#   Exit: 0 all are drained · 6 some still wait for pinned work · 8 some failed or were not
+#   begun. The same command again goes on where it ended.
 # Rollback: aipctl undrain replica REPLICA --reason TEXT; with --rollback the script
 #   does it itself when the deadline passes.
 # Output: one JSON document of aipctl on stdout; what is being done on stderr.
@@ -47,7 +53,7 @@ while [ $# -gt 0 ]; do
 		;;
 	-*) usage "there is no flag $1" ;;
 	*)
-		[ -z "$replica" ] || usage "one replica at a time, got $replica and $1"
+		[ -z "$replica" ] || usage "one replica at a time, got $replica and $1; for many: $aipctl drain replica $replica $1 --batch 1"
 		replica=$1
 		;;
 	esac

@@ -1,16 +1,16 @@
 // Package drain is aipctl drain and undrain: taking replicas out of service without
 // losing work.
 //
-// It answers "may this process be stopped now?". A replica is drained only when its
+// It answers "may these processes be stopped now?". A replica is drained only when its
 // observed lease says that it takes no work, no assignment is active and no attempt
 // is unsettled; the intent alone proves nothing (G37). What still holds it is named
-// by action id.
+// by action id. Of many, a bounded number is drained at a time, each has a result of
+// its own, and the exit code says whether all are drained.
 package drain
 
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,55 +25,80 @@ import (
 
 // Options is one drain or undrain.
 type Options struct {
-	App      *app.App
-	Want     fleet.OperatorIntent
-	Noun     string
-	IDs      []string
-	Deadline time.Duration
-	Interval time.Duration
-	Detach   bool
-	DryRun   bool
+	App       *app.App
+	Want      fleet.OperatorIntent
+	Noun      string
+	IDs       []string
+	File      string        // more ids, one a line; - is stdin
+	Deadline  time.Duration // for each batch
+	Interval  time.Duration
+	Batch     int           // replicas that are drained at a time; 0 is all
+	BatchWait time.Duration // between batches
+	OnError   string        // continue or stop
+	Detach    bool
+	DryRun    bool
 }
 
-var targets = []string{"replica", "instance", "version", "zone"}
+// DefaultBatch is how many replicas are drained at a time when nobody says.
+const DefaultBatch = 10
+
+var targets = []string{"replica", "instance", "version", "zone", "region"}
+
+const use = "replica|instance|version|zone|region ID…"
 
 // Command makes aipctl drain.
 func Command(a *app.App) *cobra.Command {
 	o := &Options{App: a, Want: fleet.IntentDrain}
-	cmd := &cobra.Command{
-		Use: "drain replica|instance|version|zone ID…", Short: "Take replicas out of service and wait for their pinned work",
-		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, targets),
-		Example: "  aipctl drain replica crepl_desk_a1 --deadline 2m",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Noun, o.IDs = args[0], args[1:]
-			return o.Run(cmd.Context())
-		},
-	}
+	cmd := o.command("drain", "Take replicas out of service and wait for their pinned work")
+	cmd.Long = "Sets the intent of every replica that is named, and waits until each is observed to be drained: its host takes no work,\n" +
+		"nothing is active, nothing is unsettled. At most --batch are drained at a time; the next ones are begun when those are\n" +
+		"drained or their --deadline is over. One that fails does not keep the others: every replica has a result of its own, and\n" +
+		"the exit code is 0 only when all are drained (6: some still wait for pinned work; 8: some failed or were not begun)."
+	cmd.Example = "  aipctl drain replica crepl_desk_a1 --deadline 2m\n" +
+		"  aipctl drain region north --batch 5 --batch-wait 30s --dry-run\n" +
+		"  aipctl get replicas --where 'zone=a' -o name | aipctl drain replica -f - --yes --confirm crepl_desk_a1 --reason 'new kernel'"
 	f := cmd.Flags()
-	f.DurationVar(&o.Deadline, "deadline", 10*time.Minute, "stop waiting after this long (exit 6); the drain goes on")
+	f.DurationVar(&o.Deadline, "deadline", 10*time.Minute, "stop waiting for a batch after this long (exit 6); its drain goes on")
 	f.DurationVar(&o.Interval, "interval", 500*time.Millisecond, "how often to look")
-	f.BoolVar(&o.Detach, "detach", false, "set the intent and do not wait")
-	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be drained, and change nothing")
+	f.IntVar(&o.Batch, "batch", DefaultBatch, "drain so many replicas at a time; 0 is all at once")
+	f.DurationVar(&o.BatchWait, "batch-wait", 0, "pause between batches")
+	f.StringVar(&o.OnError, "on-error", "continue", "after a batch in which one is not drained: continue, or stop and leave the rest alone")
+	f.BoolVar(&o.Detach, "detach", false, "set the intents and do not wait; --batch and --batch-wait bound how fast")
+	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be drained and what is in flight there, and change nothing")
 	return cmd
 }
 
 // UndrainCommand makes aipctl undrain.
 func UndrainCommand(a *app.App) *cobra.Command {
-	o := &Options{App: a, Want: fleet.IntentRun, Detach: true}
+	o := &Options{App: a, Want: fleet.IntentRun, Detach: true, OnError: "continue"}
+	cmd := o.command("undrain", "Let drained replicas take work again")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
+	return cmd
+}
+
+func (o *Options) command(verb, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undrain replica|instance|version|zone ID…", Short: "Let drained replicas take work again",
-		GroupID: app.GroupChange, Args: app.MinArgs(2, "a noun and an id"), ValidArgsFunction: get.CompleteNounAndIDs(a, targets),
+		Use: verb + " " + use, Short: short, GroupID: app.GroupChange, ValidArgsFunction: get.CompleteNounAndIDs(o.App, targets),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.File != "" {
+				return app.MinArgs(1, "a noun")(cmd, args)
+			}
+			return app.MinArgs(2, "a noun and an id, or -f FILE")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]
 			return o.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.Flags().StringVarP(&o.File, "file", "f", "", "`file` with more ids, one a line, # begins a comment; - is stdin")
 	return cmd
 }
 
-// Run resolves the selector once, asks, sets the intent and waits.
+// Run resolves the selector once, shows, asks, and drains batch by batch.
 func (o *Options) Run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	reg, err := o.App.OpenRegistry(ctx, app.Control)
 	if err != nil {
 		return err
@@ -83,97 +108,37 @@ func (o *Options) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := o.choose(all.Replicas)
+	ids, err := o.choose(all.Replicas)
 	if err != nil {
 		return err
 	}
-	ids := make([]fleet.ReplicaID, len(chosen))
-	for i, r := range chosen {
-		ids[i] = r.ID
+	states, err := observe(ctx, o.App, reg, ids)
+	if err != nil {
+		return err
 	}
-	if !o.DryRun {
-		if err := o.confirm(all, ids); err != nil {
-			return err
-		}
-		if err := o.intend(ctx, reg, ids); err != nil {
-			return err
-		}
-	}
-	if o.Detach || o.DryRun {
-		states, err := observe(ctx, o.App, reg, ids)
-		if err != nil {
-			return err
-		}
-		return o.print(states)
-	}
-	return o.wait(ctx, reg, ids)
-}
-
-func (o *Options) choose(all []registry.ReplicaRecord) ([]registry.ReplicaRecord, error) {
-	if !slices.Contains(targets, o.Noun) {
-		return nil, app.Unknown("usage.noun", "drain target", o.Noun, targets)
-	}
-	key := map[string]func(registry.ReplicaRecord) string{
-		"replica":  func(r registry.ReplicaRecord) string { return r.ID.String() },
-		"instance": func(r registry.ReplicaRecord) string { return r.Instance.String() },
-		"version":  func(r registry.ReplicaRecord) string { return r.Version.String() },
-		"zone":     func(r registry.ReplicaRecord) string { return r.Topology.Zone },
-	}[o.Noun]
-	var chosen []registry.ReplicaRecord
-	known, found := []string{}, map[string]bool{}
-	for _, r := range all {
-		known = append(known, key(r))
-		if r.Live.Status == fleet.ReplicaRetired && o.Noun != "replica" {
-			continue
-		}
-		if slices.Contains(o.IDs, key(r)) {
-			chosen, found[key(r)] = append(chosen, r), true
-		}
-	}
-	for _, id := range o.IDs {
-		if !found[id] {
-			e := fleet.Errorf(fleet.NotFound, o.Noun+".not_found", "no replica belongs to %s %s", o.Noun, fleet.Printable(id, 120))
-			if o.Noun == "replica" {
-				e = fleet.Errorf(fleet.NotFound, "replica.not_found", "no replica %s", fleet.Printable(id, 120))
-			}
-			if near := app.Suggest(id, slices.Compact(known)); len(near) > 0 {
-				return nil, e.Advise("did you mean %s?", strings.Join(near, " or "))
-			}
-			return nil, e.Advise("aipctl get replicas")
-		}
-	}
-	return chosen, nil
-}
-
-func (o *Options) confirm(all impact.Fleet, ids []fleet.ReplicaID) error {
-	if o.Want == fleet.IntentRun {
-		return o.App.Confirm(levelFor(len(ids)), app.Plural(len(ids), "replica")+" may take work again", o.IDs[0])
-	}
+	w := newWork(o, reg, states)
 	judged := impact.Of(all, func(r registry.ReplicaRecord) bool { return slices.Contains(ids, r.ID) }, impact.NoBinding)
-	lines := []string{app.Plural(len(ids), "replica") + " to take no new work and to finish what is pinned:"}
-	for _, id := range ids {
-		lines = append(lines, "  "+id.String())
+	if o.DryRun {
+		return w.preview(judged)
 	}
-	lines = append(lines, judged.Lines()...)
-	return o.App.Confirm(judged.Level(app.ConfirmYes), strings.Join(lines, "\n"), o.IDs[0])
+	if err := w.confirm(judged); err != nil {
+		return err
+	}
+	return w.run(ctx)
 }
 
-func levelFor(n int) app.Level {
-	if n > 1 {
-		return app.ConfirmYes
+func (o *Options) check() error {
+	switch {
+	case !slices.Contains(targets, o.Noun):
+		return app.Unknown("usage.noun", "drain target", o.Noun, targets)
+	case o.Batch < 0 || o.BatchWait < 0:
+		return app.Usagef("usage.batch", "--batch and --batch-wait are not negative")
+	case o.OnError != "continue" && o.OnError != "stop":
+		return app.Unknown("usage.on_error", "choice of --on-error", o.OnError, []string{"continue", "stop"})
+	case o.File == "":
+		return nil
 	}
-	return app.ConfirmNone
-}
-
-func (o *Options) intend(ctx context.Context, f registry.Fleet, ids []fleet.ReplicaID) error {
-	for n, id := range ids {
-		_, err := f.Intend(ctx, registry.Intent{Replica: id, Want: o.Want, Actor: o.App.Actor(), Reason: o.App.ReasonOr("operator " + string(o.Want))})
-		if err != nil && n > 0 {
-			return app.WithExit(fleet.AsError(err, "drain.intent").Advise("the first %d of %d were changed; repeat the command", n, len(ids)), app.ExitPartial)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	listed, err := o.readList()
+	o.IDs = append(o.IDs, listed...)
+	return err
 }

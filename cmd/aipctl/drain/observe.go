@@ -22,6 +22,28 @@ type State struct {
 	Blockers  []Blocker            `json:"blockers"`
 	Uncertain int                  `json:"uncertain"`
 	Drained   bool                 `json:"drained"`
+	Batch     int                  `json:"batch,omitempty"`  // from 1; 0 when there is one
+	Result    Result               `json:"result,omitempty"` // of this command; "" when it only looked
+	Error     *Failure             `json:"error,omitempty"`  // why it failed
+}
+
+// Result is what came of one replica.
+type Result string
+
+// The results.
+const (
+	Drained    Result = "drained"
+	Draining   Result = "draining" // its intent is set; waiting for it ended, or was not asked for
+	Undrained  Result = "undrained"
+	Failed     Result = "failed"      // its intent could not be set
+	NotStarted Result = "not_started" // nothing was done about it
+)
+
+// Failure is the error of one replica.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Next    string `json:"next,omitempty"`
 }
 
 // Blocker is one action that keeps a replica from being drained.
@@ -32,7 +54,7 @@ type Blocker struct {
 	Deadline   time.Time      `json:"deadline"`
 }
 
-// observe reads the replicas and the attempts that hold them.
+// observe reads the replicas, in the order of their ids, and what holds each.
 func observe(ctx context.Context, a *app.App, reader registry.Reader, ids []fleet.ReplicaID) ([]State, error) {
 	names := make([]string, len(ids))
 	for i, id := range ids {
@@ -42,141 +64,90 @@ func observe(ctx context.Context, a *app.App, reader registry.Reader, ids []flee
 	if err != nil {
 		return nil, err
 	}
+	held, err := readHeld(ctx, reader, ids)
+	if err != nil {
+		return nil, err
+	}
 	states := make([]State, 0, len(page.Replicas))
 	for _, r := range page.Replicas {
-		s, err := observeOne(ctx, a, reader, r)
-		if err != nil {
-			return nil, err
-		}
-		states = append(states, s)
+		states = append(states, held.state(r, a.Now()))
 	}
 	return states, nil
 }
 
-func observeOne(ctx context.Context, a *app.App, reader registry.Reader, r registry.ReplicaRecord) (State, error) {
-	s := State{Replica: r.ID, Intent: r.Live.Intent, Status: r.Live.Status, Lease: r.Live.LeaseExpiresAt, Active: r.Live.Active, Blockers: []Blocker{}}
-	held, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.Routes, Replica: r.ID, Reserved: true})
-	if err != nil {
-		return s, err
+// held is what is unsettled and uncertain, by replica.
+type held struct {
+	blockers  map[fleet.ReplicaID][]Blocker
+	uncertain map[fleet.ReplicaID]int
+}
+
+// askEach is up to how many replicas are asked about one by one; of more, everything that
+// is unsettled is read once.
+const askEach = 20
+
+func readHeld(ctx context.Context, reader registry.Reader, ids []fleet.ReplicaID) (held, error) {
+	h := held{blockers: map[fleet.ReplicaID][]Blocker{}, uncertain: map[fleet.ReplicaID]int{}}
+	if len(ids) > askEach {
+		ids = []fleet.ReplicaID{{}} // the zero filter is all
 	}
-	for _, route := range held.Routes {
-		at := route.Current()
-		s.Blockers = append(s.Blockers, Blocker{route.Route.Action, at.Fence.Number, at.ReservedAt, at.Deadline})
-	}
-	uncertain, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.Reconciliations, Replica: r.ID})
-	if err != nil {
-		return s, err
-	}
-	for _, u := range uncertain.Reconciliations {
-		if u.State != fleet.ReconcileResolved {
-			s.Uncertain++
+	for _, id := range ids {
+		routes, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.Routes, Replica: id, Reserved: true})
+		if err != nil {
+			return h, err
+		}
+		for _, route := range routes.Routes {
+			at, on := route.Current(), route.Route.Replica
+			h.blockers[on] = append(h.blockers[on], Blocker{route.Route.Action, at.Fence.Number, at.ReservedAt, at.Deadline})
+		}
+		for _, state := range []fleet.ReconciliationState{fleet.ReconcileOpen, fleet.ReconcileOperator} {
+			open, err := publish.ReadAll(ctx, reader, registry.Selection{Noun: registry.Reconciliations, Replica: id, State: string(state)})
+			if err != nil {
+				return h, err
+			}
+			for _, u := range open.Reconciliations {
+				h.uncertain[u.Replica]++
+			}
 		}
 	}
-	stopped := r.Live.Status != fleet.ReplicaReady || !r.Live.LeaseExpiresAt.After(a.Now())
+	return h, nil
+}
+
+func (h held) state(r registry.ReplicaRecord, now time.Time) State {
+	s := State{
+		Replica: r.ID, Intent: r.Live.Intent, Status: r.Live.Status, Lease: r.Live.LeaseExpiresAt, Active: r.Live.Active,
+		Blockers: append([]Blocker{}, h.blockers[r.ID]...), Uncertain: h.uncertain[r.ID],
+	}
+	stopped := r.Live.Status != fleet.ReplicaReady || !r.Live.LeaseExpiresAt.After(now)
 	s.Drained = stopped && s.Active == 0 && len(s.Blockers) == 0
-	return s, nil
+	return s
 }
 
 // why says in words what a replica still waits for.
 func (s State) why() string {
 	switch {
+	case s.Result == NotStarted:
+		return "not started"
+	case s.Error != nil:
+		return s.Error.Code + ": " + s.Error.Message
 	case s.Drained:
 		return "drained"
 	case len(s.Blockers) > 0:
-		var ids []string
-		for i, b := range s.Blockers {
-			if i == 5 {
-				ids = append(ids, fmt.Sprintf("and %d more", len(s.Blockers)-5))
-				break
-			}
-			ids = append(ids, fmt.Sprintf("%s (fence %d)", b.Action, b.Fence))
-		}
-		return "waits for " + strings.Join(ids, ", ")
+		return "waits for " + s.holders()
 	case s.Active > 0:
 		return fmt.Sprintf("%d assignments are active", s.Active)
 	}
 	return "its host has not said yet that it takes no work"
 }
 
-// wait looks until every replica is drained or the deadline is over.
-func (o *Options) wait(ctx context.Context, reader registry.Reader, ids []fleet.ReplicaID) error {
-	var until time.Time
-	if o.Deadline > 0 {
-		until = o.App.Now().Add(o.Deadline)
+// holders names the first actions that hold a replica.
+func (s State) holders() string {
+	var ids []string
+	for i, b := range s.Blockers {
+		if i == shownOfMany {
+			ids = append(ids, fmt.Sprintf("and %d more", len(s.Blockers)-shownOfMany))
+			break
+		}
+		ids = append(ids, fmt.Sprintf("%s (fence %d)", b.Action, b.Fence))
 	}
-	last := ""
-	for {
-		states, err := observe(ctx, o.App, reader, ids)
-		if err != nil {
-			return err
-		}
-		line, done := progress(states)
-		if line != last {
-			o.App.Progressf("%s", line)
-			last = line
-		}
-		if done {
-			return o.print(states)
-		}
-		if !until.IsZero() && !o.App.Now().Before(until) {
-			return o.late(states)
-		}
-		if err := app.Pause(ctx, o.Interval); err != nil {
-			return err
-		}
-	}
-}
-
-func progress(states []State) (string, bool) {
-	drained, parts := 0, []string{}
-	for _, s := range states {
-		if s.Drained {
-			drained++
-			continue
-		}
-		parts = append(parts, s.Replica.String()+" "+s.why())
-	}
-	line := fmt.Sprintf("%d of %d drained", drained, len(states))
-	if len(parts) > 0 {
-		line += "; " + strings.Join(parts, "; ")
-	}
-	return line, drained == len(states)
-}
-
-// late prints what was reached and ends with exit code 6, naming what holds.
-func (o *Options) late(states []State) error {
-	if err := o.print(states); err != nil {
-		return err
-	}
-	line, _ := progress(states)
-	e := fleet.Errorf(fleet.Unavailable, "drain.timeout", "not drained within %s", app.Duration(o.Deadline)).
-		Because("%s", line).Advise("the drain goes on; wait longer with the same command, or look with: aipctl get routes --reserved --replica %s", o.firstHeld(states))
-	return app.WithExit(e, app.ExitTimeout)
-}
-
-func (o *Options) firstHeld(states []State) string {
-	for _, s := range states {
-		if !s.Drained {
-			return s.Replica.String()
-		}
-	}
-	return "ID"
-}
-
-func (o *Options) print(states []State) error {
-	return o.App.Print(app.View{
-		Kind: "Drain", Items: app.Items(states),
-		Table: func(bool) app.Table {
-			t := app.Table{Header: []string{"REPLICA", "INTENT", "STATUS", "ACTIVE", "UNSETTLED", "UNCERTAIN", "NOW"}}
-			for _, s := range states {
-				now := s.why()
-				if o.Want == fleet.IntentRun || o.DryRun && s.Intent == fleet.IntentRun {
-					now = ""
-				}
-				t.Rows = append(t.Rows, []string{s.Replica.String(), string(s.Intent), app.Status(string(s.Status)), fmt.Sprint(s.Active),
-					fmt.Sprint(len(s.Blockers)), fmt.Sprint(s.Uncertain), now})
-			}
-			return t
-		},
-	})
+	return strings.Join(ids, ", ")
 }

@@ -30,6 +30,9 @@ func ReadAll(ctx context.Context, reader registry.Reader, s registry.Selection) 
 		all.Trust = append(all.Trust, page.Trust...)
 		all.Revocations = append(all.Revocations, page.Revocations...)
 		all.Events = append(all.Events, page.Events...)
+		all.Archived = append(all.Archived, page.Archived...)
+		all.Capabilities = append(all.Capabilities, page.Capabilities...)
+		all.Tenants = append(all.Tenants, page.Tenants...)
 		if page.Next == "" {
 			return all, nil
 		}
