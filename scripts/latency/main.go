@@ -7,7 +7,7 @@
 // which the desk makes durable before it answers. Failures are counted. Afterwards it
 // measures the daemons at rest and a host's journal alone.
 //
-//	latency -bin bin -dir DIR [-quick] [-out FILE]
+//	latency -bin bin -dir DIR [-quick] [-clients 1,32,256] [-out FILE]
 package main
 
 import (
@@ -19,6 +19,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,7 +34,7 @@ func main() {
 
 // plan says how long everything takes.
 type plan struct {
-	clients []int
+	clients []int // how many call at a time
 	rounds  int
 	window  time.Duration
 	warmUp  time.Duration
@@ -40,9 +42,22 @@ type plan struct {
 
 func planOf(quick bool) plan {
 	if quick {
-		return plan{[]int{1, 32, 256}, 2, 3 * time.Second, time.Second}
+		return plan{nil, 2, 3 * time.Second, time.Second}
 	}
-	return plan{[]int{1, 32, 256}, 7, 6 * time.Second, 2 * time.Second}
+	return plan{nil, 7, 6 * time.Second, 2 * time.Second}
+}
+
+// numbers reads a list such as 1,32,256.
+func numbers(list string) ([]int, error) {
+	var all []int
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > room {
+			return nil, fmt.Errorf("clients: %q is not 1..%d", text, room)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 func run(args []string) (err error) {
@@ -50,8 +65,13 @@ func run(args []string) (err error) {
 	bin := flags.String("bin", "bin", "directory of the programs")
 	dir := flags.String("dir", "", "directory for the fleet; a temporary one when absent")
 	quick := flags.Bool("quick", false, "short rounds")
+	clients := flags.String("clients", "1,32,256", "numbers of concurrent clients")
 	out := flags.String("out", "", "file for the result as JSON")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	p := planOf(*quick)
+	if p.clients, err = numbers(*clients); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,11 +94,11 @@ func run(args []string) (err error) {
 	}
 	result := report{Machine: describe(*quick)}
 	began := time.Now()
-	if result.Results, err = measure(ctx, s, planOf(*quick)); err != nil {
+	if result.Results, err = measure(ctx, s, p); err != nil {
 		return err
 	}
-	result.Results = append(result.Results, s.idle(ctx, planOf(*quick).window)...)
-	written, err := journals(ctx, place, planOf(*quick))
+	result.Results = append(result.Results, s.idle(ctx, p.window)...)
+	written, err := journals(ctx, place, p)
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,9 @@ type Config struct {
 	LeaseTTL        time.Duration   `yaml:"lease_ttl"`   // memory: of hosts' leases
 }
 
-// CoalesceConfig says how resolves and settlements share transactions when many are
-// under way (postgres.Coalesce). What is left out is the default: direct 2, ticks 2,
+// CoalesceConfig says how resolves, settlements and changes of actions share
+// transactions when many are under way (postgres.Coalesce of the registry, and
+// postgres.Sharing of the action store). What is left out is the default: direct 2, ticks 2,
 // batch 64.
 type CoalesceConfig struct {
 	Direct *int `yaml:"direct"` // calls under way that go alone

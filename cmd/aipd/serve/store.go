@@ -47,12 +47,14 @@ func (o Options) openStores(ctx context.Context, c Config, p process, id identit
 	if err != nil {
 		return stores{}, err
 	}
-	reg, err := postgres.Open(ctx, postgres.Config{DataURL: url, Application: "aipd serve", Coalesce: c.Coalesce.limits()})
+	limits := c.Coalesce.limits()
+	reg, err := postgres.Open(ctx, postgres.Config{DataURL: url, Application: "aipd serve", Coalesce: limits})
 	if err != nil {
 		return stores{}, err
 	}
-	actions := actionpostgres.New(reg.DataPool(), p.now)
-	return stores{registry: reg, actions: actions, archive: actions, close: reg.Close}, nil
+	sharing := actionpostgres.Sharing{Direct: limits.Direct, Workers: limits.Ticks, Batch: limits.Batch}
+	actions := actionpostgres.NewSharing(reg.DataPool(), p.now, sharing)
+	return stores{registry: reg, actions: actions, archive: actions, close: func() { actions.Close(); reg.Close() }}, nil
 }
 
 // memoryRegistry is a registry in memory with the file it came from.

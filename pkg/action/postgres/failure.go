@@ -47,10 +47,7 @@ func writeError(code, what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var pg *pgconn.PgError
-	var connect *pgconn.ConnectError
-	refused := errors.As(err, &pg) && pg.Severity != "FATAL" && pg.Severity != "PANIC"
-	if refused || errors.As(err, &connect) || pgconn.SafeToRetry(err) {
+	if notDone(err) {
 		return readError(code, what, err)
 	}
 	var ours *fleet.Error
@@ -59,4 +56,13 @@ func writeError(code, what string, err error) error {
 	}
 	return fleet.Errorf(fleet.Unknown, code, "%s, or it was and the answer was lost", what).
 		Because("the connection to the database failed").Advise("ask again with the same action id")
+}
+
+// notDone reports a failure of what commits by itself that proves that nothing was
+// committed: the server refused it, or it was never sent.
+func notDone(err error) bool {
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	refused := errors.As(err, &pg) && pg.Severity != "FATAL" && pg.Severity != "PANIC"
+	return refused || errors.As(err, &connect) || pgconn.SafeToRetry(err)
 }

@@ -37,14 +37,24 @@ var claimSQL string
 
 // Store is an action.Store in PostgreSQL. Use New.
 type Store struct {
-	db  *pgxpool.Pool
-	now func() time.Time
+	db     *pgxpool.Pool
+	now    func() time.Time
+	shared *sharer
 }
 
 // New makes a store on a pool of aip_data. The caller has checked schema and role,
 // and closes the pool. now is the clock by which deadlines are set: that of the
-// process that also keeps them.
-func New(db *pgxpool.Pool, now func() time.Time) *Store { return &Store{db: db, now: now} }
+// process that also keeps them. Every change has a transaction of its own.
+func New(db *pgxpool.Pool, now func() time.Time) *Store { return NewSharing(db, now, Sharing{}) }
+
+// NewSharing is New with changes that share transactions. Close ends it.
+func NewSharing(db *pgxpool.Pool, now func() time.Time, limits Sharing) *Store {
+	limits.Batch = max(limits.Batch, 1)
+	return &Store{db: db, now: now, shared: &sharer{limits: limits, db: db}}
+}
+
+// Close lets no change share a transaction any more, and waits for those under way.
+func (s *Store) Close() { s.shared.close() }
 
 var _ action.Store = (*Store)(nil)
 
@@ -54,12 +64,14 @@ func (s *Store) Submit(ctx context.Context, submission action.Submission) (actio
 	if err != nil {
 		return action.Record{}, false, err
 	}
-	err = s.db.QueryRow(ctx, submitSQL, r.ID.String(), r.Tenant.String(), r.Capability.String(), r.Principal, []byte(r.Input),
-		r.IdempotencyKey, r.Mode, r.Content.String(), r.Owner, r.Timeout.Microseconds(), r.Deadline).Scan(&r.CreatedAt)
+	var at time.Time
+	err = s.shared.change(ctx, &write{action: r.ID.String(), statement: submitSQL, into: []any{&at}, args: []any{
+		r.ID.String(), r.Tenant.String(), r.Capability.String(), r.Principal, []byte(r.Input),
+		r.IdempotencyKey, r.Mode, r.Content.String(), r.Owner, r.Timeout.Microseconds(), r.Deadline,
+	}})
 	switch {
 	case err == nil:
-		r.CreatedAt = r.CreatedAt.UTC()
-		r.UpdatedAt = r.CreatedAt
+		r.CreatedAt, r.UpdatedAt = at.UTC(), at.UTC()
 		return r, true, nil
 	case errors.Is(err, pgx.ErrNoRows):
 		old, err := s.holder(ctx, r)
@@ -157,12 +169,16 @@ func (s *Store) Advance(ctx context.Context, next action.Record) (action.Record,
 	if err != nil {
 		return action.Record{}, err
 	}
-	err = s.db.QueryRow(ctx, advanceSQL, next.ID.String(), next.Tenant.String(), int64(next.Revision), from, string(next.State),
+	var revision uint64
+	var at time.Time
+	err = s.shared.change(ctx, &write{action: next.ID.String(), statement: advanceSQL, into: []any{&revision, &at}, args: []any{
+		next.ID.String(), next.Tenant.String(), int64(next.Revision), from, string(next.State),
 		int64(next.Runs), int64(next.Fence), next.Unsettled, next.CancelRequested, next.Owner, next.Timeout.Microseconds(),
-		next.Deadline, next.Evidence.String(), problem, result).Scan(&next.Revision, &next.UpdatedAt)
+		next.Deadline, next.Evidence.String(), problem, result,
+	}})
 	switch {
 	case err == nil:
-		next.UpdatedAt = next.UpdatedAt.UTC()
+		next.Revision, next.UpdatedAt = revision, at.UTC()
 		return next, nil
 	case errors.Is(err, pgx.ErrNoRows):
 		return action.Record{}, s.whyNot(ctx, next)

@@ -58,15 +58,20 @@ func exec(t *testing.T, url, statement string) {
 func TestStore(t *testing.T) {
 	actiontest.Run(t, func(t *testing.T) actiontest.Harness {
 		pool, admin := open(t)
-		offset := time.Duration(0)
-		elapse := func(t *testing.T, d time.Duration) { // the registry's clock may be set by a test
-			offset += d
-			exec(t, admin, fmt.Sprintf(`CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
-				AS 'SELECT pg_catalog.clock_timestamp() + %d * interval ''1 microsecond'''`, offset.Microseconds()))
-		}
-		routed := func(t *testing.T, s action.Submission) { exec(t, admin, routeOf(s)) }
+		elapse, routed := clockOf(admin)
 		return actiontest.Harness{Store: postgres.New(pool, time.Now), Elapse: elapse, Routed: routed}
 	})
+}
+
+// clockOf lets time pass in a database, and writes routes into it.
+func clockOf(admin string) (elapse func(*testing.T, time.Duration), routed func(*testing.T, action.Submission)) {
+	offset := time.Duration(0)
+	elapse = func(t *testing.T, d time.Duration) { // the registry's clock may be set by a test
+		offset += d
+		exec(t, admin, fmt.Sprintf(`CREATE OR REPLACE FUNCTION aip.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+		AS 'SELECT pg_catalog.clock_timestamp() + %d * interval ''1 microsecond'''`, offset.Microseconds()))
+	}
+	return elapse, func(t *testing.T, s action.Submission) { exec(t, admin, routeOf(s)) }
 }
 
 // TestGrants_G44_ResultsAndSubmissionsAreInsertOnly: no code path can rewrite them,
