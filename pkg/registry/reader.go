@@ -46,8 +46,13 @@ func Nouns() []Noun {
 	return []Noun{Types, Versions, Instances, Replicas, Bindings, Quotas, Capabilities, Tenants, Routes, Admissions, Reconciliations, TrustRevisions, Revocations, Events, Archived}
 }
 
-// MaxListItems bounds one page of List.
-const MaxListItems = 1000
+// Bounds of one page of List. A page ends before the record that would lead it over
+// MaxListBytes, counted as the store keeps its documents; a larger one is a page of its
+// own. What is asked by id is not paged.
+const (
+	MaxListItems = 1000
+	MaxListBytes = 4 << 20
+)
 
 // Selection picks records of one noun. Zero filters match all. Records are ordered
 // by id, except routes, events, reconciliations and archived actions, which are newest

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -75,16 +76,28 @@ func paged[T any](s registry.Selection, rows []row[T]) (items []T, next string) 
 		return 1
 	})
 	items = []T{}
+	bytes := 0
 	for _, w := range rows {
 		if len(s.IDs) == 0 && w.key <= s.After {
 			continue
 		}
-		if len(items) == s.Limit && len(s.IDs) == 0 {
+		item := w.read()
+		bytes += written(item)
+		if len(s.IDs) == 0 && (len(items) == s.Limit || len(items) > 0 && bytes > registry.MaxListBytes) {
 			return items, next
 		}
-		items, next = append(items, deepCopy(w.read())), w.key
+		items, next = append(items, deepCopy(item)), w.key
 	}
 	return items, ""
+}
+
+// written is how many bytes a record has as JSON; one that has none fills a page.
+func written(item any) int {
+	raw, err := json.Marshal(item)
+	if err != nil {
+		return registry.MaxListBytes
+	}
+	return len(raw)
 }
 
 func selected[T any](s registry.Selection, w row[T]) bool {

@@ -178,6 +178,7 @@ func fetch[T any](ctx context.Context, db Querier, l listing, s registry.Selecti
 		into = append(into, &keys[i])
 	}
 	var last []string
+	bytes := 0
 	for rows.Next() {
 		if len(s.IDs) == 0 && s.Limit > 0 && len(items) == s.Limit {
 			next, err = sealKey(last)
@@ -185,6 +186,10 @@ func fetch[T any](ctx context.Context, db Querier, l listing, s registry.Selecti
 		}
 		if err := rows.Scan(into...); err != nil {
 			return nil, "", err
+		}
+		if bytes += len(document); len(s.IDs) == 0 && len(items) > 0 && bytes > registry.MaxListBytes {
+			next, err = sealKey(last)
+			return items, next, err
 		}
 		item, err := scan(document)
 		if err != nil {

@@ -1,8 +1,10 @@
 package registrytest
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
@@ -12,6 +14,7 @@ import (
 func boundsCases() []Case {
 	return []Case{
 		{Name: "G16/lists_page_by_keyset", Why: "an unbounded list of a large fleet fills its reader", Run: boundsLists},
+		{Name: "G16/list_pages_hold_their_bytes", Why: "a thousand large documents in one page fill their reader too", Run: boundsBytes},
 		{Name: "G16/list_limits_are_enforced", Why: "a limit that the caller enforces is none", Run: boundsLimits},
 		{Name: "G16/lists_filter", Why: "an operator asks for one thing and must not get another", Run: boundsFilters},
 		{Name: "G16/lists_filter_by_time", Why: "who asks for yesterday must not read through the years before", Run: boundsTimes},
@@ -114,6 +117,28 @@ func boundsLists(w *World) {
 		}
 	}
 	w.expect(len(w.walk(registry.Selection{Noun: registry.Events, Limit: 2})) >= 4, "events are missing")
+}
+
+func boundsBytes(w *World) {
+	sizes := []int{1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 5 << 20, 1 << 10}
+	for i, size := range sizes {
+		doc := json.RawMessage(`{"roots":["` + strings.Repeat("x", size) + `"]}`)
+		w.publish(registry.ChangeSet{Trust: &registry.TrustRevision{
+			Number: uint64(i + 1), Digest: fleet.DigestBytes(doc), Document: doc, Actor: "suite", Reason: "test"}})
+	}
+	var pages [][]string
+	for s := (registry.Selection{Noun: registry.TrustRevisions, Limit: registry.MaxListItems}); ; {
+		rec, err := w.Reader.List(w.ctx(), s)
+		w.must(err, "list")
+		pages = append(pages, idsOf(rec))
+		if s.After = rec.Next; s.After == "" || len(pages) > len(sizes) {
+			break
+		}
+	}
+	w.expect(fmt.Sprint(pages) == "[[1 2 3] [4 5] [6] [7]]", "the pages are %v", pages)
+	rec, err := w.Reader.List(w.ctx(), registry.Selection{Noun: registry.TrustRevisions, IDs: []string{"1", "2", "3", "4", "5"}})
+	w.must(err, "list")
+	w.expect(len(rec.Trust) == 5 && rec.Next == "", "asked by id are %v", idsOf(rec))
 }
 
 func boundsLimits(w *World) {
