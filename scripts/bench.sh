@@ -4,7 +4,8 @@
 #          docs/benchmarks.md. QUICK=1 takes less than three minutes, OUT=FILE writes JSON,
 #          other flags go to the harness (-cases, -clients, -variants, -profile, -dir).
 #        scripts/bench.sh dispatch [flags]   a call through aipd, host and connector against the
-#          connector called directly; the daemons at rest; a journal alone. QUICK=1 takes about a minute, OUT=FILE writes JSON.
+#          connector called directly; the daemons at rest; a journal alone. QUICK=1 takes about a minute, OUT=FILE writes JSON,
+#          -clients 1,32,256 are the numbers of callers.
 #        scripts/bench.sh admission [COUNT]  what it costs to judge a release package: signed with keys, and
 #          by a short-lived certificate that is logged and stamped. OUT=FILE writes JSON.
 #        scripts/bench.sh go [COUNT]         every Go benchmark, COUNT (5) times each

@@ -64,6 +64,27 @@ func NewMetrics(now func() time.Time, load func() fairness.Load) *Metrics {
 	return m
 }
 
+// PoolUse is how much of the connections to the database is used.
+type PoolUse struct {
+	InUse, Max int
+	Waits      uint64 // how often one had to be waited for, since the start
+}
+
+// WatchPool shows the use of the connections to the database, for which every step of
+// an action waits that is stored. It is called once, by a process that has a database.
+func (m *Metrics) WatchPool(use func() PoolUse) {
+	gauge := func(name, help string, value func(PoolUse) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(use()) })
+	}
+	m.registry.MustRegister(
+		gauge("aipd_database_connections_in_use", "Connections to the database that are in use.", func(u PoolUse) float64 { return float64(u.InUse) }),
+		gauge("aipd_database_connections_max", "Connections to the database that this process may have.", func(u PoolUse) float64 { return float64(u.Max) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "aipd_database_connection_waits_total", Help: "How often a connection to the database had to be waited for.",
+		}, func() float64 { return float64(use().Waits) }),
+	)
+}
+
 // Attempt counts one settled attempt.
 func (m *Metrics) Attempt(outcome fleet.Outcome, took time.Duration) {
 	m.attempts.WithLabelValues(string(outcome)).Observe(took.Seconds())

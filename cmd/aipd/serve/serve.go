@@ -139,6 +139,9 @@ func build(c Config, p process, id identity, a access, s stores) (*plane, error)
 	}
 	metrics := gateway.NewMetrics(p.now, scheduler.Load)
 	metrics.WatchUncertain(s.registry.Status)
+	if s.pool != nil {
+		metrics.WatchPool(s.pool)
+	}
 	a.watchKeys(metrics, p.log)
 	engine := dispatch.New(dispatch.Config{
 		Owner: c.Principal + "/" + fleet.NewMessageID(p.now()).String(), Store: s.actions, Router: s.registry,

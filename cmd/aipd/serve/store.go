@@ -11,6 +11,7 @@ import (
 	actionpostgres "github.com/aipfleet/aipfleet/pkg/action/postgres"
 	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/gateway"
 	"github.com/aipfleet/aipfleet/pkg/lifecycle"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/memory"
@@ -32,6 +33,7 @@ type stores struct {
 	registry  contracts
 	actions   action.Store
 	archive   action.Archive
+	pool      func() gateway.PoolUse          // only with PostgreSQL
 	lifecycle http.Handler                    // only with the registry in memory
 	reload    func(ctx context.Context) error // only with the registry in memory
 	close     func()
@@ -54,7 +56,11 @@ func (o Options) openStores(ctx context.Context, c Config, p process, id identit
 	}
 	sharing := actionpostgres.Sharing{Direct: limits.Direct, Workers: limits.Ticks, Batch: limits.Batch}
 	actions := actionpostgres.NewSharing(reg.DataPool(), p.now, sharing)
-	return stores{registry: reg, actions: actions, archive: actions, close: func() { actions.Close(); reg.Close() }}, nil
+	pool := func() gateway.PoolUse {
+		use := reg.Pools()[postgres.RoleData]
+		return gateway.PoolUse{InUse: use.InUse, Max: use.Max, Waits: use.Waits}
+	}
+	return stores{registry: reg, actions: actions, archive: actions, pool: pool, close: func() { actions.Close(); reg.Close() }}, nil
 }
 
 // memoryRegistry is a registry in memory with the file it came from.
