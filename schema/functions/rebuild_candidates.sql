@@ -39,10 +39,6 @@ LANGUAGE sql VOLATILE SET join_collapse_limit = 1 AS $$
     JOIN aip.quota_effective g ON g.ref = 'deployment'
     WHERE b.enabled AND i.enabled AND t.enabled AND v.qualified AND c.claimed
       AND vs.status IN ('active', 'deprecated');
-    UPDATE aip.route_candidate c SET wide = true -- see aip.replica_widen; few versions are crowded
-    FROM aip.replica_group g
-    JOIN aip.route_candidate w ON w.instance_id = g.instance_id AND w.version_id = g.version_id
-    WHERE c.tenant_id = w.tenant_id AND c.capability_id = w.capability_id AND NOT c.wide;
-    SELECT aip.rank_chains(p_instances)
+    SELECT aip.mark_chains(p_instances)
 $$;
 GRANT EXECUTE ON FUNCTION aip.rebuild_candidates(text[]) TO aip_control;

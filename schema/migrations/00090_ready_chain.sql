@@ -63,7 +63,7 @@ CREATE TYPE aip.tick_pick AS (
 
 DROP TRIGGER quota_changed ON aip.quota_effective;
 DROP FUNCTION aip.quota_changed();
-DROP FUNCTION IF EXISTS aip.ready_chains(text[]), aip.rank_chains(text[]),
+DROP FUNCTION IF EXISTS aip.ready_chains(text[]), aip.mark_chains(text[]),
     aip.chain_scope_kinds(aip.quota_effective, aip.quota_effective),
     aip.chain_scope_keys(aip.quota_effective, aip.quota_effective, text, text, text, text),
     aip.chain_scope_limits(aip.quota_effective, aip.quota_effective);

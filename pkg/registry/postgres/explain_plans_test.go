@@ -254,3 +254,32 @@ func (d *database) plansSince(t *testing.T, offset int64) (plans []explained) {
 	flush()
 	return slices.Clip(plans)
 }
+
+// TestPublish_G08_ChainsAreFoundByKeyInAFleetThatWasEmptyWhenAnalyzed: the statistics of an
+// empty table make a scan of all of it look free, and the first large publication would
+// look through every chain for every chain.
+func TestPublish_G08_ChainsAreFoundByKeyInAFleetThatWasEmptyWhenAnalyzed(t *testing.T) {
+	t.Parallel()
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 300, replicas: 1, capacity: 4})
+	for _, statement := range []string{
+		"DELETE FROM aip.route_candidate", "VACUUM (ANALYZE) aip.route_candidate", "VACUUM (ANALYZE) aip.replica_group",
+		"SELECT pg_stat_reset_single_table_counters('aip.route_candidate'::regclass)",
+		"SELECT aip.rebuild_candidates(ARRAY(SELECT id FROM aip.connector_instance))", "SELECT pg_stat_force_next_flush()",
+	} {
+		d.exec(t, statement)
+	}
+	var chains, read int64
+	err := d.admin.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM aip.route_candidate),
+		(SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = 'aip.route_candidate'::regclass)`).Scan(&chains, &read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chains < 300 {
+		t.Fatalf("%d chains: nothing was tested", chains)
+	}
+	if read > 10*chains {
+		t.Errorf("%d rows were read by scans for %d chains", read, chains)
+	}
+	d.audit(t)
+}
