@@ -120,16 +120,18 @@ BEGIN
                 CROSS JOIN LATERAL (SELECT p.* FROM aip.replica_group p
                                     WHERE p.instance_id = o.instance_id AND p.version_id = o.version_id OFFSET 0) g
                 CROSS JOIN LATERAL (
-                    SELECT i.active FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+                    SELECT i.active FROM aip.replica_load i
+                    CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id AND aip.admits(w, v_now, v_any) OFFSET 0) r
                     WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                      AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, v_now, v_any)
+                      AND i.region = g.region AND i.zone = g.zone AND i.free
                     ORDER BY i.active LIMIT 1
                 ) least
                 CROSS JOIN LATERAL (
                     SELECT x.*, count(*) OVER () AS n FROM (
-                        SELECT r.* FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+                        SELECT r.* FROM aip.replica_load i -- the narrow mirror first, whatever its statistics say
+                        CROSS JOIN LATERAL (SELECT w.* FROM aip.replica_live w WHERE w.replica_id = i.replica_id AND aip.admits(w, v_now, v_any) OFFSET 0) r
                         WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active AND aip.admits(r, v_now, v_any)
+                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active
                         LIMIT 257) x
                 ) l
                 WHERE (a.class = '' OR g.capacity_class = a.class)
