@@ -60,10 +60,9 @@ func TestEngine_G39_EveryStepIsWrittenOnceAndWaitingReadsNothing(t *testing.T) {
 	r.audit()
 }
 
-// TestWait_G39_HearsOfWhatOthersDid: an action that this engine has in hand was ended
-// by another process; a caller that waits here is told so all the same.
-func TestWait_G39_HearsOfWhatOthersDid(t *testing.T) {
-	r := newRig(t)
+// inHand is an engine with an action whose call does not return before the test ends.
+func (r *rig) inHand() (*dispatch.Engine, action.Submission) {
+	r.t.Helper()
 	started, goOn := make(chan struct{}), make(chan struct{})
 	r.product.set(func(_ context.Context, c connector.Call) (connector.Result, error) {
 		close(started)
@@ -71,12 +70,20 @@ func TestWait_G39_HearsOfWhatOthersDid(t *testing.T) {
 		return r.product.happen(c), nil
 	})
 	e, _ := r.engine("one")
+	r.t.Cleanup(func() { close(goOn) })
 	s := submission(newAction())
-	if _, err := e.Submit(t.Context(), s); err != nil {
-		t.Fatal(err)
+	if _, err := e.Submit(r.t.Context(), s); err != nil {
+		r.t.Fatal(err)
 	}
 	<-started
-	defer close(goOn)
+	return e, s
+}
+
+// TestWait_G39_HearsOfWhatOthersDid: an action that this engine has in hand was ended
+// by another process; a caller that waits here is told so all the same.
+func TestWait_G39_HearsOfWhatOthersDid(t *testing.T) {
+	r := newRig(t)
+	e, s := r.inHand()
 	record := must(r.store.Get(t.Context(), acme, s.ID))
 	ended := must(record.Finish(action.Cancelled, action.CancelledResult(s.ID), fleet.Digest{}, false))
 	if _, err := r.store.Advance(t.Context(), ended); err != nil {
@@ -88,19 +95,7 @@ func TestWait_G39_HearsOfWhatOthersDid(t *testing.T) {
 // TestWait_G18_WhatIsInHandIsShownToItsTenantOnly.
 func TestWait_G18_WhatIsInHandIsShownToItsTenantOnly(t *testing.T) {
 	r := newRig(t)
-	started, goOn := make(chan struct{}), make(chan struct{})
-	r.product.set(func(_ context.Context, c connector.Call) (connector.Result, error) {
-		close(started)
-		<-goOn
-		return r.product.happen(c), nil
-	})
-	e, _ := r.engine("one")
-	s := submission(newAction())
-	if _, err := e.Submit(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	<-started
-	defer close(goOn)
+	e, s := r.inHand()
 	if got, err := e.Wait(t.Context(), globex, s.ID, time.Minute); !fleet.Is(err, fleet.NotFound) {
 		t.Fatalf("another tenant got %+v, %v", got, err)
 	}

@@ -1,6 +1,6 @@
 -- aip.mark_chains says anew, of every capability of a tenant that some instances are bound to, which
 -- chains are foremost (weighted, and none has a better priority) and whether one leads to a crowd of
--- replicas (wide, see aip.replica_widen).
+-- replicas (wide, see aip.replica_mirror).
 -- Locks: none beyond the rows written.
 -- Role: control, inside a publication, as are new replicas: nobody else changes either meanwhile.
 -- Plan: short ranges of route_candidate for each such capability, by key, also when the table was
