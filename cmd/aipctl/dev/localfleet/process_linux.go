@@ -25,5 +25,10 @@ func look(pid int) (began string, zombie bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	return strings.TrimSpace(string(boot)) + "/" + fields[19], fields[0] == "Z" || fields[0] == "X", nil
+	// The first thread of a killed process may be a zombie while others still end; until the
+	// last has, the process holds its ports and connections.
+	const state, threads, started = 0, 17, 19
+	last := fields[threads] == "0" || fields[threads] == "1"
+	ended := fields[state] == "X" || fields[state] == "Z" && last
+	return strings.TrimSpace(string(boot)) + "/" + fields[started], ended, nil
 }

@@ -114,14 +114,11 @@ func (s *show) hostRestart(ctx context.Context) error {
 	}
 	var r action.Request
 	var down action.View
-	// On a busy machine the lease may end before the action is routed; or a kept connection
-	// is taken before its end is noticed, and then nobody can say what reached the host: it
-	// is asked, as after any uncertain attempt, and that action stays as it is then.
-	for range 3 {
+	for range 3 { // on a busy machine the lease may end before the action is routed
 		if r, down, err = s.whileDown(ctx, tenant, host); err != nil {
 			return err
 		}
-		if down.State == action.Retryable && down.Fence > 0 {
+		if down.Fence > 0 {
 			break
 		}
 	}
