@@ -83,10 +83,15 @@ func (c Class) Definite() bool { return c == Succeeded || c == Failed }
 
 // Result is how a call ended.
 type Result struct {
-	Class   Class
-	Output  json.RawMessage // of a success: the product's answer
-	Failure *Failure        // of a definite failure
-	Why     string          // of not started and unknown: what is known, without secrets
+	Class Class
+	// Output is the product's answer; of a failure, what the product structured about
+	// it, if anything.
+	Output json.RawMessage
+	// Content is what a definite answer says beside Output: texts, images, sounds,
+	// resources, each an object as it came and in its order. Nil when there is nothing.
+	Content []json.RawMessage
+	Failure *Failure // of a definite failure
+	Why     string   // of not started and unknown: what is known, without secrets
 	// Operation is the product's own name for what was done, when it has one.
 	Operation json.RawMessage
 }

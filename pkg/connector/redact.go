@@ -118,6 +118,9 @@ func (r *Redactor) value(v any) any {
 func (r *Redactor) Result(result Result) Result {
 	result.Why = r.Text(result.Why)
 	result.Output, result.Operation = r.JSON(result.Output), r.JSON(result.Operation)
+	for i, part := range result.Content {
+		result.Content[i] = r.JSON(part)
+	}
 	if f := result.Failure; f != nil {
 		result.Failure = &Failure{Code: r.Text(f.Code), Message: r.Text(f.Message)}
 	}

@@ -175,6 +175,7 @@ func (h *Host) stop(ctx context.Context, d *delivery, r journal.Record) (verdict
 // stopped is the result that a connector's evidence of a cancel amounts to; nil
 // when it is none. A call proved not to have had an effect is cancelled.
 func (h *Host) stopped(r journal.Record, result connector.Result) (json.RawMessage, error) {
+	result = usable(result)
 	switch {
 	case result.Class.Definite():
 		return h.resultDocument(r.Action, r.Fence, result, "cancel")

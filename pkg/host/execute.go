@@ -143,28 +143,7 @@ func (h *Host) call(ctx context.Context, e *execution, attempt func(context.Cont
 	if err != nil {
 		return connector.Result{Class: connector.Unknown, Why: err.Error()}, nil
 	}
-	return h.usable(result), nil
-}
-
-// maxOutput leaves room for the envelope in an answer of 4 MiB.
-const maxOutput = 3 << 20
-
-// usable makes sure that what the connector says can be signed and read again.
-func (h *Host) usable(r connector.Result) connector.Result {
-	if r.Class != connector.Succeeded {
-		return r
-	}
-	if len(r.Output) > maxOutput {
-		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{
-			Code: "connector.output_too_large", Message: "the effect happened; its output is above 3 MiB and was dropped",
-		}}
-	}
-	if len(r.Output) > 0 {
-		if _, err := envelope.ParseStrict(r.Output, envelope.Limits{}); err != nil {
-			return connector.Result{Class: connector.Unknown, Why: "the output is not strict JSON"}
-		}
-	}
-	return r
+	return usable(result), nil
 }
 
 // settle journals the outcome together with the answer to the first message.
@@ -214,15 +193,18 @@ type receipt struct {
 	Operation json.RawMessage `json:"operation,omitempty"`
 }
 
+// maxFailure bounds the message of a failure in bytes.
+const maxFailure = 2000
+
 // resultDocument is the action_result of a definite outcome, in the bytes that are
 // kept and signed.
 func (h *Host) resultDocument(action fleet.ActionID, fence uint64, result connector.Result, source string) (json.RawMessage, error) {
-	doc := protocol.ActionResult{ActionID: action, Status: protocol.ResultCompleted, Output: result.Output}
+	doc := protocol.ActionResult{ActionID: action, Status: protocol.ResultCompleted, Output: result.Output, Content: result.Content}
 	if result.Class == connector.Failed {
-		doc.Status, doc.Output = protocol.ResultFailed, nil
+		doc.Status = protocol.ResultFailed
 		doc.Error = &protocol.Error{Code: "AIP_PROVIDER_FAILED", Category: "provider", Source: "connector", Message: "the connector refused"}
 		if f := result.Failure; f != nil {
-			doc.Error.Message = fleet.Printable(f.Message, 2000)
+			doc.Error.Message = fleet.Printable(f.Message, maxFailure)
 			doc.Error.Details, _ = json.Marshal(map[string]string{"code": f.Code})
 		}
 	}

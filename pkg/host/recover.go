@@ -105,7 +105,7 @@ func (h *Host) inquire(ctx context.Context, r journal.Record) (known, doc json.R
 	if !h.byOurKey(r.Capability) {
 		return evidence("unknown", "an effect was found, and the contract does not say that it is this action's"), nil
 	}
-	result := h.usable(found.Result)
+	result := usable(found.Result)
 	if !result.Class.Definite() {
 		return evidence("unknown", "an effect was found, and not its result"), nil
 	}

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/aipfleet/aipfleet/pkg/envelope"
@@ -122,9 +123,12 @@ type ActionResult struct {
 	ActionID fleet.ActionID  `json:"action_id"`
 	Status   ResultStatus    `json:"status"`
 	Output   json.RawMessage `json:"output,omitempty"`
-	Error    *Error          `json:"error,omitempty"` // required when failed
-	Usage    json.RawMessage `json:"usage,omitempty"`
-	Receipt  json.RawMessage `json:"receipt,omitempty"`
+	// Content is what the connector said beside Output, each part an object of its
+	// protocol (a text, an image, a resource) as it came. It is no member of AIP 1.0.
+	Content []json.RawMessage `json:"content,omitempty"`
+	Error   *Error            `json:"error,omitempty"` // required when failed
+	Usage   json.RawMessage   `json:"usage,omitempty"`
+	Receipt json.RawMessage   `json:"receipt,omitempty"`
 }
 
 // BodyKey implements Document.
@@ -140,6 +144,7 @@ func (r ActionResult) Validate() error {
 		refuse(!r.Status.Valid(), "action_result", "status", notListed),
 		refuse(r.Status == ResultFailed && r.Error == nil, "action_result", "error", "a failed action says why"),
 		refuse(r.Status == ResultCompleted && r.Error != nil, "action_result", "error", "a completed action has none"),
+		refuse(slices.ContainsFunc(r.Content, func(part json.RawMessage) bool { return !isObject(part) }), "action_result", "content", "a part of it is not an object"),
 	)
 	if err == nil && r.Error != nil {
 		return r.Error.Validate()

@@ -88,7 +88,8 @@ func manifest() fleet.Manifest {
 func documents() map[string]protocol.Document {
 	result := protocol.ActionResult{
 		ActionID: action, Status: protocol.ResultCompleted, Output: json.RawMessage(`{"ticket":9007199254740993}`),
-		Usage: json.RawMessage(`{"calls":1}`), Receipt: json.RawMessage(`{"provider_id":"t-1"}`),
+		Content: []json.RawMessage{json.RawMessage(`{"data":"cG5n","mimeType":"image/png","type":"image"}`)},
+		Usage:   json.RawMessage(`{"calls":1}`), Receipt: json.RawMessage(`{"provider_id":"t-1"}`),
 	}
 	return map[string]protocol.Document{
 		"action": protocol.Action{

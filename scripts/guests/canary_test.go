@@ -184,7 +184,30 @@ func (r *rig) useUp(s seat) []action.View {
 		}
 		out = append(out, v)
 	}
+	r.whole(out[0])
 	return out
+}
+
+// whole checks that all that the connector answers reached the client: the structure, a
+// text and a picture (G39).
+func (r *rig) whole(v action.View) {
+	r.Helper()
+	var got struct {
+		Output struct {
+			Plain []string `json:"plain"`
+		} `json:"output"`
+		Content []struct {
+			Type, Text, MIMEType string
+			Data                 []byte
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(v.Result, &got); err != nil {
+		r.Fatal(err)
+	}
+	if len(got.Output.Plain) != 2 || len(got.Content) != 2 || !strings.HasPrefix(got.Content[0].Text, "inside ") ||
+		got.Content[1].MIMEType != "image/png" || string(got.Content[1].Data) != "a picture" {
+		r.Errorf("the client got %s", v.Result)
+	}
 }
 
 // everything is what the fleet shows to clients and operators, and its database.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aipfleet/aipfleet/pkg/connector"
+	"github.com/aipfleet/aipfleet/pkg/envelope"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 )
 
@@ -118,22 +120,36 @@ type answer struct {
 // to one, which goes on as it came.
 type content struct {
 	kind, text string
+	more       bool // it has members beside these two
 	raw        json.RawMessage
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(data []byte) error {
-	var said struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
 	}
-	err := json.Unmarshal(data, &said)
-	c.kind, c.text, c.raw = said.Type, said.Text, slices.Clone(data)
-	return err
+	c.raw = slices.Clone(data)
+	for name, value := range members {
+		var err error
+		switch {
+		case name == "type":
+			err = json.Unmarshal(value, &c.kind)
+		case name == "text":
+			err = json.Unmarshal(value, &c.text)
+		case string(value) != "null":
+			c.more = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // output is what an action gets of an answer that is not structured: its texts, and all
-// of its parts when some are not texts.
+// of its parts when some are not plain texts.
 type output struct {
 	Text    string            `json:"text"`
 	Content []json.RawMessage `json:"content,omitempty"`
@@ -148,10 +164,9 @@ func read(raw json.RawMessage) connector.Result {
 	case got.ResultType != "" && got.ResultType != "complete":
 		return unknown("the tool asks for more before it answers")
 	case got.IsError:
-		message := fleet.Printable(got.texts(), maxFailureText)
-		return connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: message}}
-	case len(got.Structured) > 0 && string(got.Structured) != "null":
-		return connector.Result{Class: connector.Succeeded, Output: got.Structured}
+		return got.failure()
+	case got.structured():
+		return connector.Result{Class: connector.Succeeded, Output: got.Structured, Content: got.beside()}
 	}
 	out, err := json.Marshal(got.output())
 	if err != nil {
@@ -160,15 +175,64 @@ func read(raw json.RawMessage) connector.Result {
 	return connector.Result{Class: connector.Succeeded, Output: out}
 }
 
+func (a answer) structured() bool { return len(a.Structured) > 0 && string(a.Structured) != "null" }
+
+// failure is a tool's refusal: its texts are the message. All of its parts go with it
+// when the message does not say everything.
+func (a answer) failure() connector.Result {
+	texts := a.texts()
+	message := fleet.Printable(texts, maxFailureText)
+	failed := connector.Result{Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: message}}
+	if message != texts || !a.plain() {
+		failed.Content = a.parts()
+	}
+	if a.structured() {
+		failed.Output = a.Structured
+	}
+	return failed
+}
+
+// beside is what an answer says beside its structure. Servers repeat the structure as a
+// text for clients that know only texts: where that text is all, nothing is beside it.
+func (a answer) beside() []json.RawMessage {
+	if len(a.Content) == 1 && a.plain() && sameValue([]byte(a.Content[0].text), a.Structured) {
+		return nil
+	}
+	return a.parts()
+}
+
+// sameValue compares two documents; numbers are the same when they are written so.
+func sameValue(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	one, err := envelope.ParseStrict(a, envelope.Limits{})
+	if err != nil {
+		return false
+	}
+	other, err := envelope.ParseStrict(b, envelope.Limits{})
+	return err == nil && bytes.Equal(one.Canonical(), other.Canonical())
+}
+
 func (a answer) output() output {
 	out := output{Text: a.texts()}
-	if !slices.ContainsFunc(a.Content, func(c content) bool { return c.kind != "text" }) {
-		return out
-	}
-	for _, c := range a.Content {
-		out.Content = append(out.Content, c.raw)
+	if !a.plain() {
+		out.Content = a.parts()
 	}
 	return out
+}
+
+// plain reports whether the texts are all that the parts say.
+func (a answer) plain() bool {
+	return !slices.ContainsFunc(a.Content, func(c content) bool { return c.kind != "text" || c.more })
+}
+
+func (a answer) parts() []json.RawMessage {
+	var parts []json.RawMessage
+	for _, c := range a.Content {
+		parts = append(parts, c.raw)
+	}
+	return parts
 }
 
 func (a answer) texts() string {
@@ -220,7 +284,7 @@ func findingOf(got connector.Result) (connector.Finding, error) {
 	}
 	f := connector.Finding{Found: said.Found, Evidence: got.Output}
 	if said.Found {
-		f.Result = connector.Result{Class: connector.Succeeded, Output: said.Result}
+		f.Result = connector.Result{Class: connector.Succeeded, Output: said.Result, Content: got.Content}
 	}
 	return f, nil
 }

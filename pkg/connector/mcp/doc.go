@@ -11,6 +11,12 @@
 // call was handed to it. Once it was, a broken pipe, an ended child and a deadline
 // are all unknown; a tool error and a refused parameter are definite failures.
 //
+// An answer's structured content is the output, and the parts of its content go beside
+// it as they came; a single text that only repeats the structure says nothing more and
+// is left out. Of an answer without structure the output is the texts, with all parts
+// when some are not plain texts. Of a tool error the message is the texts, cut to what
+// a person reads; all parts go beside it when the message does not say everything.
+//
 // Tools are compared with the admitted manifest at each start. A difference makes
 // the connector unhealthy and names the tool (G34).
 //

@@ -65,9 +65,37 @@ func newServer(dir string) *sdk.Server {
 			&sdk.ResourceLink{URI: "desk://1", Name: "one"}, &sdk.TextContent{Text: os.Getenv("TOKEN")},
 		}}, nil
 	})
+	addSpeaking(s)
 	addTransaction(dir, add)
 	return s
 }
+
+// addSpeaking adds tools that say more than their structure.
+func addSpeaking(s *sdk.Server) {
+	add := func(name string, result *sdk.CallToolResult) {
+		s.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(anyObject)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return result, nil
+		})
+	}
+	seats := map[string]any{"seats": 2}
+	picture := &sdk.ImageContent{MIMEType: "image/png", Data: []byte("png")}
+	add("plots", &sdk.CallToolResult{StructuredContent: seats, Content: []sdk.Content{
+		&sdk.TextContent{Text: `{"seats": 2}`}, picture, &sdk.AudioContent{MIMEType: "audio/wav", Data: []byte("wav")},
+		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "desk://plan", MIMEType: "text/plain", Text: "row 7 " + os.Getenv("TOKEN")}},
+	}})
+	add("repeats", &sdk.CallToolResult{StructuredContent: seats, Content: []sdk.Content{&sdk.TextContent{Text: ` { "seats": 2 } `}}})
+	add("remarks", &sdk.CallToolResult{StructuredContent: seats, Content: []sdk.Content{&sdk.TextContent{Text: "two seats"}}})
+	add("addresses", &sdk.CallToolResult{StructuredContent: seats, Content: []sdk.Content{
+		&sdk.TextContent{Text: `{"seats":2}`, Annotations: &sdk.Annotations{Audience: []sdk.Role{"user"}}},
+	}})
+	add("refuses", &sdk.CallToolResult{IsError: true, StructuredContent: map[string]any{"free": 0}, Content: []sdk.Content{
+		&sdk.TextContent{Text: "no seats"}, picture,
+	}})
+	add("objects", &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: "no seats"}}})
+}
+
+// speaking is the names of the tools of addSpeaking.
+var speaking = []string{"plots", "repeats", "remarks", "addresses", "refuses", "objects"} //nolint:gochecknoglobals // a constant list
 
 // addTransaction adds tools that plan, commit and take back, counting in files.
 func addTransaction(dir string, add func(string, func(context.Context, *sdk.CallToolRequest) (any, error))) {
@@ -106,7 +134,7 @@ func await(path string) {
 
 func oddManifest() fleet.Manifest {
 	m := fleet.Manifest{AIPVersion: "1.0", Name: "odd", Version: "1"}
-	for _, tool := range []string{"heeds", "deaf", "shows", "grows", "draws", "book"} {
+	for _, tool := range append([]string{"heeds", "deaf", "shows", "grows", "draws", "book"}, speaking...) {
 		m.Capabilities = append(m.Capabilities, fleet.CapabilityDefinition{ID: capability(tool), InputSchema: json.RawMessage(anyObject)})
 		i := fleet.Implementation{Capability: capability(tool), Adapter: "mcp", Tool: tool}
 		if tool == "book" {
@@ -180,6 +208,48 @@ func TestInvoke_G39_NoPartOfAnAnswerIsLost(t *testing.T) {
 		`{"type":"image","data":"cG5n","mimeType":"image/png"},{"type":"resource_link","uri":"desk://1","name":"one"},{"type":"text","text":"[redacted]"}]}`
 	if r := <-out; r.Class != connector.Succeeded || !sameJSON(t, r.Output, []byte(want)) {
 		t.Errorf("got %s %+v", r.Output, r)
+	}
+}
+
+// TestInvoke_G39_WhatIsSaidBesideAStructureGoesWithIt is the table of answers that say
+// more than one thing. Only a text that repeats the structure adds nothing to it.
+func TestInvoke_G39_WhatIsSaidBesideAStructureGoesWithIt(t *testing.T) {
+	a, _, _ := odd(t)
+	const picture = `{"type":"image","data":"cG5n","mimeType":"image/png"}`
+	for tool, want := range map[string]connector.Result{
+		"plots": {Class: connector.Succeeded, Output: json.RawMessage(`{"seats":2}`), Content: []json.RawMessage{
+			json.RawMessage(`{"type":"text","text":"{\"seats\": 2}"}`), json.RawMessage(picture), json.RawMessage(`{"type":"audio","data":"d2F2","mimeType":"audio/wav"}`),
+			json.RawMessage(`{"type":"resource","resource":{"uri":"desk://plan","mimeType":"text/plain","text":"row 7 [redacted]"}}`),
+		}},
+		"repeats": {Class: connector.Succeeded, Output: json.RawMessage(`{"seats":2}`)},
+		"remarks": {Class: connector.Succeeded, Output: json.RawMessage(`{"seats":2}`), Content: []json.RawMessage{json.RawMessage(`{"type":"text","text":"two seats"}`)}},
+		"addresses": {Class: connector.Succeeded, Output: json.RawMessage(`{"seats":2}`), Content: []json.RawMessage{
+			json.RawMessage(`{"type":"text","text":"{\"seats\":2}","annotations":{"audience":["user"]}}`),
+		}},
+		"refuses": {
+			Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: "no seats"}, Output: json.RawMessage(`{"free":0}`),
+			Content: []json.RawMessage{json.RawMessage(`{"type":"text","text":"no seats"}`), json.RawMessage(picture)},
+		},
+		"objects": {Class: connector.Failed, Failure: &connector.Failure{Code: "provider.tool_error", Message: "no seats"}},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			_, out := invoke(a, tool)
+			got := <-out
+			if got.Class != want.Class || (got.Failure == nil) != (want.Failure == nil) || got.Failure != nil && *got.Failure != *want.Failure {
+				t.Errorf("it ended as %+v", got)
+			}
+			if len(want.Output) != len(got.Output) || len(want.Output) > 0 && !sameJSON(t, got.Output, want.Output) {
+				t.Errorf("output: %s", got.Output)
+			}
+			if len(got.Content) != len(want.Content) {
+				t.Fatalf("content: %s", got.Content)
+			}
+			for i, part := range want.Content {
+				if !sameJSON(t, got.Content[i], part) {
+					t.Errorf("part %d: %s", i, got.Content[i])
+				}
+			}
+		})
 	}
 }
 

@@ -40,7 +40,8 @@ func main() {
 	mcp.AddTool(server, &mcp.Tool{Name: "answer", Annotations: readOnly}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, shown, error) {
 		text := "inside " + both + " text, quoted " + string(quoted)
 		out := shown{Plain: []string{secret, open}, Nested: map[string]string{secret: text, open: text}}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, out, nil
+		picture := &mcp.ImageContent{MIMEType: "image/png", Data: []byte("a picture")}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}, picture}}, out, nil
 	})
 	mcp.AddTool(server, &mcp.Tool{Name: "fail", Annotations: readOnly}, func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, any, error) {
 		return nil, nil, errors.New("the product refused the credential " + both)
