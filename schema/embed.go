@@ -63,7 +63,7 @@ func Migrations() ([]File, error) { return list("migrations") }
 // Functions lists the functions in the order in which they are applied.
 func Functions() ([]File, error) { return list("functions") }
 
-// Roles is the script that makes the cluster's roles.
+// Roles is the script that gives the cluster's roles what they are; they exist already.
 func Roles() (string, error) { return text("roles/roles.sql") }
 
 // Database is the script that prepares one database; {{database}} stands for its

@@ -15,8 +15,10 @@ import (
 	"github.com/aipfleet/aipfleet/cmd/aipctl/app"
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apptest"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
 // overPostgres makes commands open the target's database, as the program does.
@@ -26,12 +28,32 @@ func overPostgres(a *app.App) *cobra.Command {
 	return root(a)
 }
 
-// emptyDatabase is a harness whose target is a new database, with the URL files
-// of every role in a directory that registry init fills.
+// sharedPassword is the roles' on the shared server, whose tests each use a database.
+const sharedPassword = "a password of these tests"
+
+// emptyDatabase is a harness whose target is a new database of the shared server, with
+// the URL files of its roles in a directory.
 func emptyDatabase(t *testing.T) (*apptest.Harness, string) {
 	t.Helper()
+	cluster, db := pgclustertest.Shared(t), pgclustertest.NewDatabase(t, "")
 	h := apptest.New(t, overPostgres)
-	admin := h.File("admin.url", pgclustertest.Shared(t).AdminDSN(pgclustertest.NewDatabase(t, ""))+"\n")
+	urls := targetAt(h, cluster, db)
+	if err := os.Mkdir(urls, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range migrate.LoginRoles() {
+		name := strings.TrimPrefix(role, "aip_") + ".url"
+		if err := os.WriteFile(filepath.Join(urls, name), []byte(cluster.DSN(role, sharedPassword, db)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h, urls
+}
+
+// targetAt makes a database the target of a harness, and gives the directory in which
+// that looks for the URL files.
+func targetAt(h *apptest.Harness, cluster *pgcluster.Cluster, db string) string {
+	admin := h.File("admin.url", cluster.AdminDSN(db)+"\n")
 	urls := filepath.Join(h.Dir, "urls")
 	config := "current: pg\ncontexts:\n  pg:\n    aipd: {url: '" + h.Aipd.URL + "', token_file: '" + filepath.Join(h.Dir, "token") + "'}\n" +
 		"    operator_key: '" + filepath.Join(h.Dir, "operator.pem") + "'\n    registry: {admin_url_file: '" + admin + "'"
@@ -39,7 +61,7 @@ func emptyDatabase(t *testing.T) (*apptest.Harness, string) {
 		config += ", " + role + "_url_file: '" + filepath.Join(urls, role+".url") + "'"
 	}
 	h.File("config.yaml", config+"}\n")
-	return h, urls
+	return urls
 }
 
 // filled runs registry init and fills the registry under the daemons' roles.
@@ -68,7 +90,6 @@ func filled(t *testing.T) *apptest.Harness {
 // under the roles that each command may hold.
 func TestPostgres_G20_RegistryCommandsOverARealDatabase(t *testing.T) {
 	h, urls := emptyDatabase(t)
-	expect(t, h, 2, "context.registry", "get", "replicas")
 	for _, line := range []string{"registry init --urls " + urls, "registry init --urls " + urls, "registry init", "registry migrate", "registry status", "registry verify", "registry roles", "registry audit", "registry archive --older-than 48h --dry-run", "registry archive --older-than 48h --yes", "doctor"} {
 		r := h.Run(append(strings.Fields(line), "-o", "json")...)
 		if r.Code != 0 {

@@ -1,26 +1,10 @@
--- The roles of a cluster, made by registry init. They are cluster-wide: several databases
--- may share them. Passwords are set apart, as SCRAM verifiers.
+-- What the roles of a cluster may do and how their sessions are set. They are cluster-wide:
+-- several databases share them. registry init has created the missing ones before, in the
+-- same transaction, and sets passwords afterwards, as SCRAM verifiers.
 --
 -- aip_owner owns the schema and cannot log in. aip_migrate is its only member. The others
 -- hold exactly what the migrations grant (privileges.golden). Settings belong to the role
 -- and not to the session, so that a pooler cannot lose them.
-DO $$
-DECLARE
-    v_role text;
-BEGIN
-    PERFORM pg_advisory_xact_lock(4871, 4);
-    FOREACH v_role IN ARRAY ARRAY['aip_owner', 'aip_migrate', 'aip_control', 'aip_data', 'aip_lifecycle', 'aip_readonly'] LOOP
-        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = v_role) THEN
-            BEGIN
-                EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', v_role);
-            EXCEPTION WHEN duplicate_object THEN
-                NULL; -- another init of this cluster made it at the same time
-            END;
-        END IF;
-    END LOOP;
-END
-$$;
-
 ALTER ROLE aip_migrate LOGIN INHERIT;
 ALTER ROLE aip_control LOGIN;
 ALTER ROLE aip_data LOGIN;

@@ -2,13 +2,8 @@ package registrycmd
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"io/fs"
+	"fmt"
 	neturl "net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,48 +13,124 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
 
+// initOptions are the flags of aipctl registry init.
+type initOptions struct {
+	urls   string // directory of the URL files
+	from   string // directory of another database's URL files
+	rotate bool
+}
+
 func initCommand(a *app.App) *cobra.Command {
-	dir := ""
+	o := initOptions{}
 	cmd := &cobra.Command{
 		Use: "init", Short: "Make the roles, the schema and the deployment's keys, as the administrator", Args: app.NoArgs,
-		Long: "Makes what a new database needs; running it again is harmless. Passwords come from the database URLs\n" +
-			"that the context names. With --urls DIR, a file with the URL of every role is written there, with a new\n" +
-			"password where there was no file, for the daemons to use.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return initialise(cmd.Context(), a, dir) },
+		Long: "Makes what a new database needs; running it again is harmless. With --urls DIR, a file with the URL of every\n" +
+			"role is written there, for the daemons to use. Without it, passwords come from the database URLs that the\n" +
+			"context names.\n\n" +
+			"Roles and their passwords belong to the whole PostgreSQL server. A role that exists keeps its password: for a\n" +
+			"second database of a server, say with --passwords-from where the URL files of the first one are. Without a\n" +
+			"password that the role has, init refuses before it changes anything. --rotate-passwords sets passwords anew,\n" +
+			"with --urls new ones, and keeps out every program of every database of the server that still has the old ones.",
+		Example: "  aipctl registry init --urls ./second --passwords-from ./first",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return initialise(cmd.Context(), a, o) },
 	}
-	cmd.Flags().StringVar(&dir, "urls", "", "`directory` for the URL files of the roles, readable by their owner alone")
+	f := cmd.Flags()
+	f.StringVar(&o.urls, "urls", "", "`directory` for the URL files of the roles, readable by their owner alone")
+	f.StringVar(&o.from, "passwords-from", "", "`directory` with the URL files of another database of the same server, for the passwords of roles that exist")
+	f.BoolVar(&o.rotate, "rotate-passwords", false, "set passwords on roles that have others: keeps out every program that uses the old ones")
 	return cmd
 }
 
-// roles are the login roles and their names in file names.
-var roles = []string{"migrate", "control", "data", "lifecycle", "readonly"}
-
-func initialise(ctx context.Context, a *app.App, dir string) error {
+func initialise(ctx context.Context, a *app.App, o initOptions) error {
 	admin, err := url(a, app.Admin)
 	if err != nil {
 		return err
 	}
-	passwords := map[string]string{}
-	if dir != "" {
-		if passwords, err = urlFiles(admin, dir); err != nil {
-			return err
-		}
-	} else if err := contextPasswords(a, passwords); err != nil {
-		return err
+	switch {
+	case o.from != "" && (o.urls == "" || o.rotate):
+		return app.Usagef("registry.init_flags", "--passwords-from goes with --urls, and not with --rotate-passwords")
+	case o.urls == "":
+		err = initFromContext(ctx, a, admin, o)
+	default:
+		err = initWithFiles(ctx, a, admin, o)
 	}
-	a.Progressf("making roles and schema")
-	err = migrate.Init(ctx, admin, migrate.Passwords{
-		Migrate: passwords["migrate"], Control: passwords["control"], Data: passwords["data"],
-		Lifecycle: passwords["lifecycle"], Readonly: passwords["readonly"],
-	})
 	if err != nil {
 		return err
 	}
 	return schemaStatus(ctx, a, admin)
 }
 
+func initFromContext(ctx context.Context, a *app.App, admin string, o initOptions) error {
+	given := map[string]string{}
+	if err := contextPasswords(a, given); err != nil {
+		return err
+	}
+	if o.rotate {
+		if err := confirmRotation(ctx, a, admin); err != nil {
+			return err
+		}
+	}
+	a.Progressf("making roles and schema")
+	return migrate.Init(ctx, admin, passwords(given, o.rotate))
+}
+
+// initWithFiles keeps a URL file for every role. New passwords are on disk before the
+// server has them, and a file takes its name only when it is true.
+func initWithFiles(ctx context.Context, a *app.App, admin string, o initOptions) error {
+	files, err := readURLFiles(admin, o.urls, o.from)
+	if err != nil {
+		return err
+	}
+	if o.rotate {
+		if err := confirmRotation(ctx, a, admin); err != nil {
+			return err
+		}
+		files.renew()
+	} else {
+		known, err := migrate.KnownPasswords(ctx, admin, files.offered())
+		if err != nil {
+			return err
+		}
+		if err := files.choose(known); err != nil {
+			return err
+		}
+	}
+	if err := files.stage(admin, o.rotate); err != nil {
+		return err
+	}
+	a.Progressf("making roles and schema")
+	if err := migrate.Init(ctx, admin, passwords(files.chosen(), o.rotate)); err != nil {
+		if fleet.CodeOf(err) == "registry.shared_roles" {
+			files.discard() // another init made the roles meanwhile; nothing was changed
+		}
+		return err
+	}
+	return files.publish()
+}
+
+func passwords(by map[string]string, rotate bool) migrate.Passwords {
+	return migrate.Passwords{
+		Migrate: by["aip_migrate"], Control: by["aip_control"], Data: by["aip_data"],
+		Lifecycle: by["aip_lifecycle"], Readonly: by["aip_readonly"], Rotate: rotate,
+	}
+}
+
+// confirmRotation says whom new passwords keep out.
+func confirmRotation(ctx context.Context, a *app.App, admin string) error {
+	sharers, err := migrate.Sharers(ctx, admin)
+	if err != nil || len(sharers) == 0 {
+		return err
+	}
+	var used []string
+	for _, s := range sharers {
+		used = append(used, fmt.Sprintf("database %s (%d sessions now)", fleet.Printable(s.Database, 64), s.Sessions))
+	}
+	return a.Confirm(app.ConfirmYes, "every program that logs in with the old passwords is kept out at its next connection, until it has the new ones: "+
+		strings.Join(used, ", "), "passwords")
+}
+
 // contextPasswords takes the passwords out of the URLs that the target names.
-func contextPasswords(a *app.App, passwords map[string]string) error {
+func contextPasswords(a *app.App, given map[string]string) error {
 	t, err := a.Target()
 	if err != nil {
 		return err
@@ -69,50 +140,11 @@ func contextPasswords(a *app.App, passwords map[string]string) error {
 		if err != nil {
 			continue // the context does not name this role; its password stays
 		}
-		if passwords[string(access)], err = passwordOf(text); err != nil {
+		if given["aip_"+string(access)], err = passwordOf(text); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// urlFiles reads or writes the URL file of every role and returns the passwords.
-func urlFiles(admin, dir string) (map[string]string, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, notWritable(err)
-	}
-	passwords := map[string]string{}
-	for _, role := range roles {
-		path := filepath.Join(dir, role+".url")
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			data, err = writeURL(admin, path, role)
-		}
-		if err != nil {
-			return nil, notWritable(err)
-		}
-		if passwords[role], err = passwordOf(strings.TrimSpace(string(data))); err != nil {
-			return nil, err
-		}
-	}
-	return passwords, nil
-}
-
-func notWritable(err error) error {
-	return fleet.Errorf(fleet.Unavailable, "registry.url_files", "the URL files cannot be kept").Because("%v", err)
-}
-
-// writeURL writes the administrator's URL with a role's name and a new password.
-func writeURL(admin, path, role string) ([]byte, error) {
-	u, err := neturl.Parse(admin)
-	if err != nil {
-		return nil, errors.New("the administrator's URL is not a URL")
-	}
-	var random [24]byte
-	_, _ = rand.Read(random[:]) // does not fail
-	u.User = neturl.UserPassword("aip_"+role, hex.EncodeToString(random[:]))
-	data := []byte(u.String() + "\n")
-	return data, os.WriteFile(path, data, 0o600)
 }
 
 func passwordOf(text string) (string, error) {

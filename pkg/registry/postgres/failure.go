@@ -18,6 +18,19 @@ const (
 	stateScope         = "AIP01" // aip.resolve_one met a counter that is missing or full
 )
 
+// StatePassword is the SQLSTATE of a login whose password is not the role's.
+const StatePassword = "28P01"
+
+// WrongPassword explains such a login: Denied, code registry.password. The server answers
+// alike when there is no such role.
+func WrongPassword(what string) *fleet.Error {
+	return fleet.Errorf(fleet.Denied, "registry.password", "%s", what).
+		Because("the password in the database URL is not the role's, or the server has no such role (%s); "+
+			"roles belong to the whole PostgreSQL server, so a rotation for one of its databases changes them for all", StatePassword).
+		Advise("use the URL file that was written last; when none is right, aipctl registry init --urls DIR " +
+			"--rotate-passwords, which cuts off whoever has the old ones")
+}
+
 // refused turns an error of a read, or of a write that is known not to have
 // committed, into one of ours: no statement, no value, no name of a table. A fleet
 // error passes as it is.
@@ -40,6 +53,9 @@ func refused(code, what string, err error) error {
 }
 
 func serverRefused(e *fleet.Error, pg *pgconn.PgError) *fleet.Error {
+	if pg.Code == StatePassword {
+		return WrongPassword(e.What)
+	}
 	switch pg.Code[:2] {
 	case "42", "28": // privileges and names: the schema or the role is not the expected one
 		e.Kind = fleet.Denied

@@ -119,6 +119,9 @@ func (r *Registry) Reach(ctx context.Context) error {
 			continue
 		}
 		if err := p.db.Ping(ctx); err != nil {
+			if sqlState(err) == StatePassword {
+				return WrongPassword("the registry's database does not let " + p.role + " in")
+			}
 			return fleet.Errorf(fleet.Unavailable, "registry.unavailable", "the registry's database does not answer").Because("as %s", p.role).Caused(err)
 		}
 	}

@@ -58,7 +58,7 @@ func TestOpen_G20_RefusesWhatAProcessMustNotRunOn(t *testing.T) {
 			prepare: "REVOKE INSERT ON aip.route FROM aip_data", restore: "GRANT INSERT ON aip.route TO aip_data"},
 		{name: "something for everybody", code: "registry.privileges", config: postgres.Config{DataURL: data},
 			prepare: "GRANT SELECT ON aip.deployment TO PUBLIC", restore: "REVOKE SELECT ON aip.deployment FROM PUBLIC"},
-		{name: "a wrong password", code: "registry.connect", config: postgres.Config{DataURL: cluster.DSN("aip_data", "wrong", d.name)}},
+		{name: "a wrong password", code: "registry.password", config: postgres.Config{DataURL: cluster.DSN("aip_data", "wrong", d.name)}},
 		{name: "no URL at all", code: "registry.url", config: postgres.Config{DataURL: "postgres://%zz"}},
 	}
 	for _, c := range cases {

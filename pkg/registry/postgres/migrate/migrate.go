@@ -4,13 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 	"github.com/aipfleet/aipfleet/schema"
 )
 
@@ -18,14 +21,23 @@ import (
 const ownerRole = "aip_owner"
 
 // Init makes the roles, the schema and the deployment row. The administrator is a
-// superuser, or may create roles and owns the database. Running it again is
-// harmless: what is there stays, passwords that are given are set anew.
+// superuser, or may create roles and owns the database. Running it again is harmless:
+// what is there stays.
+//
+// Roles and their passwords belong to the whole cluster, and other databases of it are
+// used with them. So a role that exists keeps its password: when the given one is another,
+// Init refuses with Conflict, code registry.shared_roles, before anything is changed,
+// unless Passwords.Rotate is set. Any number of calls at once, for one database or for
+// several of a cluster, are as good as one after the other.
 func Init(ctx context.Context, adminURL string, passwords Passwords) error {
 	conn, err := connect(ctx, adminURL, "")
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
+	if err := alone(ctx, conn); err != nil {
+		return err
+	}
 	if err := makeRoles(ctx, conn, passwords); err != nil {
 		return err
 	}
@@ -33,6 +45,19 @@ func Init(ctx context.Context, adminURL string, passwords Passwords) error {
 		return err
 	}
 	return Up(ctx, adminURL)
+}
+
+// alone waits until no other Init works on the same database. The lock goes with the
+// connection. It does not keep out one for another database of the cluster: advisory locks
+// are a database's own (see unraced).
+func alone(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "SET lock_timeout = '60s'; SELECT pg_catalog.pg_advisory_lock(4871, 4)", pgx.QueryExecModeSimpleProtocol)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "55P03" {
+		return fleet.Errorf(fleet.Unavailable, "registry.init_busy", "another registry init of this database does not end; nothing was changed").
+			Because("it has held its lock for a minute").Advise("try again; if it lasts, look for sessions named aipctl registry")
+	}
+	return failed("registry.init_database", "the database could not be locked", err)
 }
 
 // Up applies the pending migrations, every function, and what the deployment must
@@ -129,6 +154,11 @@ func connect(ctx context.Context, url, role string) (*pgx.Conn, error) {
 	}
 	config.RuntimeParams["application_name"] = "aipctl registry"
 	conn, err := pgx.ConnectConfig(ctx, config)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == postgres.StatePassword && !slices.Contains(LoginRoles(), config.User) {
+		return nil, fleet.Errorf(fleet.Denied, "registry.password", "the administrator %s cannot log in to the database", fleet.Printable(config.User, 64)).
+			Because("the password in the URL is not the role's, or the server has no such role (%s)", pg.Code).Advise("correct the administrator's URL")
+	}
 	if err != nil {
 		return nil, failed("registry.connect", "the database cannot be reached with this URL", err)
 	}

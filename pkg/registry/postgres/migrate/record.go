@@ -18,6 +18,10 @@ import (
 // functions, what was applied, presets, the deployment row.
 func settle(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// Two at once would replace a function under each other's hands.
+		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(4871, 5)"); err != nil {
+			return err
+		}
 		for _, step := range []func(context.Context, pgx.Tx) error{applyFunctions, recordMigrations, recordPrivileges, seedQuotas, seedDeployment} {
 			if err := step(ctx, tx); err != nil {
 				return err
@@ -140,6 +144,9 @@ func failed(code, what string, err error) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
+		if pg.Code == postgres.StatePassword {
+			return postgres.WrongPassword(what)
+		}
 		kind := fleet.Internal
 		switch pg.Code[:2] {
 		case "28", "42":
