@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/aipfleet/aipfleet/examples/ticketdesk/desk"
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/protocol"
+	"github.com/aipfleet/aipfleet/pkg/registry"
 )
 
 // TestHost_G26_KilledAfterTheEffect kills the host after the product has acted and
@@ -138,4 +145,62 @@ func TestHost_G40_RefusesToStartAndSaysWhy(t *testing.T) {
 	if code := second.wait(); code != 1 || !strings.Contains(second.logText(), "journal.locked") {
 		t.Errorf("a second host on the same state: exit code %d\n%s", code, second.logText())
 	}
+}
+
+// TestHost_G08_NothingIsRoutedToAHostWhoseConnectorIsNotUp: a connector's session takes
+// until the test lets it open. Meanwhile the host has its lease and beats, and the
+// registry sends nothing; once the connector is up it does at once.
+func TestHost_G08_NothingIsRoutedToAHostWhoseConnectorIsNotUp(t *testing.T) {
+	server := sdk.NewServer(&sdk.Implementation{Name: "slow", Version: "1"}, nil)
+	server.AddTool(&sdk.Tool{Name: "act", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{StructuredContent: map[string]any{"n": 1}}, nil
+	})
+	mcp := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+	gate, ended := make(chan struct{}), make(chan struct{})
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		select {
+		case <-gate:
+			mcp.ServeHTTP(w, q)
+		case <-ended:
+		}
+	}))
+	defer remote.Close()
+	defer close(ended)
+	config := map[string]any{"connector": map[string]any{"allow_ranges": []string{"127.0.0.0/8"}}}
+	b := newBedWith(t, kit("mcp-http", "act", "server.json", []byte(`{"url":"`+remote.URL+`"}`)), config)
+	b.bind("kit:do")
+	p := b.spawn()
+	b.eventually("two beats", func() bool { return b.live().LeaseSequence >= 3 })
+	if live := b.live(); live.Healthy || live.Status != fleet.ReplicaReady {
+		t.Errorf("without its connector it is %+v", live)
+	}
+	if _, err := b.resolve("kit:do"); !fleet.Is(err, fleet.ReplicaUnavailable) {
+		t.Errorf("a route was given: %v", err)
+	}
+	close(gate)
+	p.ready()
+	if live := b.live(); !live.Healthy {
+		t.Errorf("with its connector it is %+v", live)
+	}
+	if a, err := b.resolve("kit:do"); err != nil || a.Route.Replica != b.identity.Replica {
+		t.Errorf("no route was given: %v", err)
+	}
+}
+
+// bind lets the tenant use a capability of the instance.
+func (b *bed) bind(capability string) {
+	b.t.Helper()
+	key := fleet.BindingKey{Tenant: b.identity.Tenant, Capability: must(fleet.ParseCapabilityID(capability)), Instance: b.identity.Instance}
+	revision := must(b.store.Status(context.Background())).Revision
+	if _, err := b.store.Apply(context.Background(), registry.ChangeSet{
+		Actor: "test", Reason: "test", Bindings: []fleet.CapabilityBinding{{BindingKey: key, Priority: 1, PolicyRevision: 1, Enabled: true}},
+	}, revision); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) resolve(capability string) (fleet.Assignment, error) {
+	return b.store.Resolve(context.Background(), registry.RouteRequest{
+		Action: newID(), Tenant: b.identity.Tenant, Capability: must(fleet.ParseCapabilityID(capability)),
+	})
 }

@@ -77,6 +77,27 @@ func TestRegister_G22_KeepsWhatIsNotOfTheEpoch(t *testing.T) {
 	}
 }
 
+func TestRegister_G08_AStartingHostIsNotHealthyBeforeItsFirstReadyBeat(t *testing.T) {
+	r := said()
+	r.Starting = true
+	live, refusal := lease.Register(declared(), lease.Fresh(declared().Replica.ID), r, start())
+	if refusal != nil || live.Healthy || live.Status != fleet.ReplicaReady || live.NotReadyBeats != lease.UnhealthyAfter {
+		t.Fatalf("registered as %+v %v", live, refusal)
+	}
+	for n, ready := range []bool{false, false, true} {
+		if live, refusal = lease.Renew(live, lease.Beat{Epoch: 1, Sequence: uint64(n + 2), Ready: ready}, start().Add(time.Second)); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if live.Healthy != ready {
+			t.Errorf("after beat %d it is %+v", n, live)
+		}
+	}
+	r.Starting, r.LastEpoch = false, 1
+	if live, refusal = lease.Register(declared(), live, r, start().Add(2*time.Second)); refusal != nil || !live.Healthy {
+		t.Errorf("back with its connector up: %+v %v", live, refusal)
+	}
+}
+
 func TestRegister_G22_OnlyTheSameHostSupersedes(t *testing.T) {
 	live := registered(t)
 	for what, c := range map[string]struct {

@@ -42,6 +42,7 @@ type Registration struct {
 	Capacity          uint32
 	Journal           fleet.JournalID
 	LastEpoch         uint64
+	Starting          bool // its connector is not up yet
 	TTL               time.Duration
 }
 
@@ -106,7 +107,8 @@ func Peer(d Declared, did string) *fleet.Error {
 
 // Register starts a new epoch. A living lease is superseded only by the same host
 // coming back: same journal, and it knows the epoch (G22). Another journal than the
-// known one needs an operator, lease or not.
+// known one needs an operator, lease or not. A host that is starting counts as not
+// healthy until its first beat that says that it is ready (G08).
 func Register(d Declared, live fleet.ReplicaLive, r Registration, now time.Time) (fleet.ReplicaLive, *fleet.Error) {
 	if err := Peer(d, r.PeerDID); err != nil {
 		return live, err
@@ -137,6 +139,9 @@ func Register(d Declared, live fleet.ReplicaLive, r Registration, now time.Time)
 		live.Status = fleet.ReplicaDraining
 	}
 	live.Healthy, live.NotReadyBeats, live.InFlight = true, 0, 0
+	if r.Starting {
+		live.Healthy, live.NotReadyBeats = false, UnhealthyAfter
+	}
 	live.LastBeatAt, live.LeaseExpiresAt = now, now.Add(ttl)
 	return live, nil
 }

@@ -36,7 +36,7 @@ type Report struct {
 
 // ClientConfig of one host's lease. Everything but Log and Spread is required.
 type ClientConfig struct {
-	Register protocol.Register // LastEpoch is filled in
+	Register protocol.Register // LastEpoch and Starting are filled in
 	Signer   envelope.Signer
 	Server   peer.Endpoint
 	Peer     envelope.DID // of the lifecycle service
@@ -60,6 +60,7 @@ type Client struct {
 	ttl      time.Duration
 	changed  chan struct{} // closed and replaced when the standing changes
 	last     error         // why there is no lease
+	ready    bool          // the service was told so last
 }
 
 // NewClient makes a client. It sends nothing.
@@ -177,10 +178,11 @@ func (c *Client) register(ctx context.Context, pending *request) (*request, erro
 			return nil, err
 		}
 		doc := c.cfg.Register
-		doc.LastEpoch = epoch
+		doc.LastEpoch, doc.Starting = epoch, !c.cfg.Report(ctx).Ready
 		if pending, err = c.request(doc); err != nil {
 			return nil, err
 		}
+		pending.ready = !doc.Starting
 	}
 	c.talk.Lock()
 	defer c.talk.Unlock()
@@ -196,7 +198,7 @@ func (c *Client) register(ctx context.Context, pending *request) (*request, erro
 		return pending, err
 	}
 	c.mu.Lock()
-	c.sequence = 0
+	c.sequence, c.ready = 0, pending.ready
 	c.mu.Unlock()
 	c.granted(granted, pending.askedAt)
 	c.cfg.Log.Info("registered", "epoch", granted.Epoch, "intent", string(granted.Intent), "ttl_ms", granted.TTLMS)

@@ -11,6 +11,9 @@
 // client keeps G24: it counts its lease from before it asked, on the monotonic
 // clock, and stops trusting it a margin early.
 //
+// A host that cannot execute anything yet, because its connector is not up, says so as
+// it registers, and gets nothing before it says that it is ready (G08).
+//
 // The package does not migrate, admit, route or execute anything. Maintenance
 // (expiry) belongs to the central daemon.
 package lifecycle

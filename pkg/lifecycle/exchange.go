@@ -20,6 +20,7 @@ type request struct {
 	id      fleet.MessageID
 	bytes   []byte
 	askedAt time.Time // before the first send: leases count from here (G24)
+	ready   bool      // what it says of the host
 }
 
 func (c *Client) request(doc protocol.Document) (*request, error) {
@@ -119,8 +120,23 @@ func (c *Client) Beat(ctx context.Context) error {
 	if granted.Status == fleet.ReplicaOffline || granted.Epoch != doc.Epoch {
 		return fleet.Errorf(fleet.LeaseLost, "lease.epoch", "the lease is over")
 	}
+	c.mu.Lock()
+	c.ready = report.Ready
+	c.mu.Unlock()
 	c.granted(granted, r.askedAt)
 	return nil
+}
+
+// Ready tells the service at once that the host is ready, if it was told otherwise
+// last: nothing is routed here before.
+func (c *Client) Ready(ctx context.Context) error {
+	c.mu.Lock()
+	told := c.ready
+	c.mu.Unlock()
+	if told {
+		return nil
+	}
+	return c.Beat(ctx)
 }
 
 // Drain tells the service that this host takes no new work. The lease is kept.

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,6 +178,29 @@ func TestClient_G23_OperatorDrainReachesTheHostAndIsSticky(t *testing.T) {
 	intend(fleet.IntentRun)
 	if live := r.live(); c.Standing().Drain || live.Status != fleet.ReplicaReady || !live.Healthy {
 		t.Errorf("after the drain: %+v %+v", c.Standing(), live)
+	}
+}
+
+// TestClient_G08_AHostThatStartsSaysSo: the registration itself says that nothing can be
+// executed yet, and the end of it is told once.
+func TestClient_G08_AHostThatStartsSaysSo(t *testing.T) {
+	r := newRig(t)
+	var up atomic.Bool
+	c := r.client(&wire{}, &epochs{}, fleet.NewJournalID(time.Now()), func() lifecycle.Report { return lifecycle.Report{Ready: up.Load()} })
+	r.running(c)
+	if err := c.Await(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if live := r.live(); live.Healthy || live.Status != fleet.ReplicaReady {
+		t.Fatalf("registered before it could do anything: %+v", live)
+	}
+	up.Store(true)
+	if err := c.Ready(context.Background()); err != nil || !r.live().Healthy {
+		t.Fatalf("%v %+v", err, r.live())
+	}
+	told := r.live().LeaseSequence
+	if err := c.Ready(context.Background()); err != nil || r.live().LeaseSequence != told {
+		t.Errorf("it was told again: %v %+v", err, r.live())
 	}
 }
 

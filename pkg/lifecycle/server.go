@@ -214,7 +214,7 @@ func registration(doc protocol.Register, claim registry.RequestClaim, did string
 	return registry.Registration{
 		Claim: claim, Replica: doc.Replica, PeerDID: did, ManifestDigest: doc.ManifestDigest, ArtifactDigest: doc.ArtifactDigest,
 		Tenant: doc.Tenant, ConfigRevision: doc.ConfigRevision, SecretProviderRef: doc.SecretProviderRef,
-		CapabilityCount: int(doc.CapabilityCount), Capacity: doc.Capacity, Journal: doc.Journal, LastEpoch: doc.LastEpoch, TTL: ttl,
+		CapabilityCount: int(doc.CapabilityCount), Capacity: doc.Capacity, Journal: doc.Journal, LastEpoch: doc.LastEpoch, Starting: doc.Starting, TTL: ttl,
 	}
 }
 

@@ -28,6 +28,9 @@ type Register struct {
 	Capacity          uint32          `json:"capacity"`
 	Journal           fleet.JournalID `json:"journal_id"`
 	LastEpoch         uint64          `json:"last_epoch"` // 0 when the journal holds none
+	// Starting says that the host could not execute anything yet: no new route comes to
+	// it before a beat that says that it is ready.
+	Starting bool `json:"starting,omitempty"`
 }
 
 // BodyKey implements Document.

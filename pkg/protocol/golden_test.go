@@ -109,7 +109,7 @@ func documents() map[string]protocol.Document {
 		},
 		"register": protocol.Register{
 			Replica: replica, ManifestDigest: digest, ArtifactDigest: digest, Tenant: tenant, ConfigRevision: 2,
-			SecretProviderRef: "file:desk", CapabilityCount: 1, Capacity: 8, Journal: journal, LastEpoch: 4,
+			SecretProviderRef: "file:desk", CapabilityCount: 1, Capacity: 8, Journal: journal, LastEpoch: 4, Starting: true,
 		},
 		"heartbeat": protocol.Heartbeat{Replica: replica, Epoch: 5, Sequence: 2, InFlight: 3, Ready: true},
 		"drain":     protocol.Drain{Replica: replica, Epoch: 5, Sequence: 3, Reason: "upgrade"},

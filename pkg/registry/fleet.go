@@ -48,6 +48,7 @@ type Registration struct {
 	Capacity          uint32
 	Journal           fleet.JournalID
 	LastEpoch         uint64 // 0 when the host knows none
+	Starting          bool   // not healthy before a beat that is ready
 	TTL               time.Duration
 }
 

@@ -75,7 +75,7 @@ func (r Registration) Said() lease.Registration {
 		PeerDID: r.PeerDID, ManifestDigest: r.ManifestDigest, ArtifactDigest: r.ArtifactDigest,
 		Tenant: r.Tenant, ConfigRevision: r.ConfigRevision, SecretProviderRef: r.SecretProviderRef,
 		CapabilityCount: r.CapabilityCount, Capacity: r.Capacity, Journal: r.Journal,
-		LastEpoch: r.LastEpoch, TTL: r.TTL,
+		LastEpoch: r.LastEpoch, Starting: r.Starting, TTL: r.TTL,
 	}
 }
 

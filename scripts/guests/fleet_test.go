@@ -273,23 +273,7 @@ func (r *rig) seated(s seat) {
 	}
 	r.writeYAML(place.Config(s.replica()+".yaml"), config)
 	r.run(s)
-	r.aipctl("wait", "replica", s.replica(), "--for", "status=ready", "--timeout", "60s")
-	r.connected(s, address)
-}
-
-// connected waits until the host says that its connector is up as well.
-func (r *rig) connected(s seat, address string) {
-	r.Helper()
-	var said struct {
-		Ready bool              `json:"ready"`
-		Parts map[string]string `json:"parts"`
-	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err := json.Unmarshal(r.get("http://"+address+"/ready"), &said); err == nil && said.Ready {
-			return
-		}
-	}
-	r.Fatalf("%s is not ready: %v", s.replica(), said.Parts)
+	r.aipctl("wait", "replica", s.replica(), "--for", "status=ready && healthy=true", "--timeout", "60s")
 }
 
 func (r *rig) readYAML(path string, into any) {

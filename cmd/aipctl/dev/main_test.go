@@ -255,5 +255,5 @@ func start(t *testing.T, name string) {
 // ready waits until the registry says that a replica takes work.
 func ready(t *testing.T, replica string) {
 	t.Helper()
-	exits(t, 0, "wait", "replica", replica, "--for", "status=ready", "--timeout", limit.String())
+	exits(t, 0, "wait", "replica", replica, "--for", "status=ready && healthy=true", "--timeout", limit.String())
 }

@@ -36,7 +36,7 @@ func Command(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "wait NOUN ID… --for CONDITION", Short: "Wait until records satisfy a condition",
 		GroupID: app.GroupLook, Args: app.MinArgs(2, "a noun and an id"),
-		Example:           "  aipctl wait replica crepl_a --for status=ready --timeout 1m\n  aipctl wait action act_… --for state=completed --fail-on state=failed",
+		Example:           "  aipctl wait replica crepl_a --for 'status=ready && healthy=true' --timeout 1m\n  aipctl wait action act_… --for state=completed --fail-on state=failed",
 		ValidArgsFunction: get.CompleteNounAndIDs(a, append(noun.Plurals(), noun.Actions().Plural)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Noun, o.IDs = args[0], args[1:]

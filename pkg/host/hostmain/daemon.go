@@ -135,6 +135,9 @@ func (d *daemon) start(ctx context.Context, tasks *errgroup.Group, beating conte
 	if err := d.life.AwaitHealthy(ctx); err != nil {
 		return
 	}
+	if err := d.lease.Ready(ctx); err != nil {
+		d.log.Warn("ready not told", "error", err.Error()) // the next beat tells
+	}
 	d.announce(listen)
 	settled, open, err := d.host.Recover(ctx)
 	if err != nil {

@@ -233,6 +233,14 @@ func (b revivesLeases) Renew(ctx context.Context, beat registry.Beat) (registry.
 	return registry.Lease{Replica: beat.Replica, Epoch: beat.Epoch, Sequence: beat.Sequence}, nil
 }
 
+// believesEveryHost takes a registration for readiness.
+type believesEveryHost struct{ leases }
+
+func (b believesEveryHost) Register(ctx context.Context, reg registry.Registration) (registry.Lease, error) {
+	reg.Starting = false
+	return b.Fleet.Register(ctx, reg)
+}
+
 type beatEndsDrain struct{ leases }
 
 func (b beatEndsDrain) Renew(ctx context.Context, beat registry.Beat) (registry.Lease, error) {
@@ -369,6 +377,7 @@ func broken() []struct {
 		{"writes on preview", "G13/preview_is_apply_without_the_write", func(r entire, s *Subject) { s.Publisher = previewWrites{publisher{r}, r} }},
 		{"accepts old beats", "G22/old_beats_are_refused", func(r entire, s *Subject) { s.Fleet = acceptsOldBeats{leases{r}} }},
 		{"revives ended leases", "G22/ended_epoch_cannot_renew", func(r entire, s *Subject) { s.Fleet = revivesLeases{leases{r}} }},
+		{"routes to a host that is starting", "G08/starting_host_gets_nothing_yet", func(r entire, s *Subject) { s.Fleet = believesEveryHost{leases{r}} }},
 		{"ends a drain by a beat", "G23/no_beat_ends_a_drain", func(r entire, s *Subject) { s.Fleet = beatEndsDrain{leases{r}} }},
 		{"moves the revision by a beat", "G15/leases_do_not_move_the_revision", func(r entire, s *Subject) { s.Fleet = beatMovesRevision{leases{r}, r, r} }},
 		{"forgets claims", "G22/repeated_request_gets_its_first_answer", func(r entire, s *Subject) { s.Fleet = forgetsClaims{leases{r}, new(atomic.Int64)} }},

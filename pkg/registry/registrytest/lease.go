@@ -17,6 +17,7 @@ func leaseCases() []Case {
 		{Name: "G23/no_beat_ends_a_drain", Why: "a drain that a heartbeat undoes never completes", Run: leaseDrainSticky},
 		{Name: "G23/operator_drain_acts_at_once_and_reaches_the_host", Why: "a drain must not wait for the host to agree", Run: leaseOperatorDrain},
 		{Name: "G23/unready_beats_make_unhealthy", Why: "one slow check must not remove a replica, three must", Run: leaseUnhealthy},
+		{Name: "G08/starting_host_gets_nothing_yet", Why: "a host has its lease before its connector is up, and could only refuse", Run: leaseStarting},
 		{Name: "G23/leaving_takes_effect_at_once", Why: "a host that says it goes must get nothing more", Run: leaseLeave},
 		{Name: "G22/repeated_request_gets_its_first_answer", Why: "a resent registration that starts another epoch cuts off its own host", Run: leaseReplay},
 		{Name: "G23/revoked_or_disabled_is_told_to_drain", Why: "the host must hear that nothing more will come", Run: leaseToldToDrain},
@@ -198,6 +199,29 @@ func leaseUnhealthy(w *World) {
 	w.beat(id)
 	w.expect(w.replica(id).Live.Healthy && w.replica(id).Live.NotReadyBeats == 0, "a ready beat leaves it %s", text(w.replica(id).Live))
 	w.resolve("late")
+}
+
+func leaseStarting(w *World) {
+	id := w.solo()
+	w.settle(w.resolve("before"), fleet.OutcomeCompleted)
+	r := w.registration(id)
+	r.Starting = true
+	l, err := w.Fleet.Register(w.ctx(), r)
+	w.must(err, "register a host that is starting")
+	w.leases[id] = l
+	w.expect(l.Epoch == 2 && l.Status == fleet.ReplicaReady, "a host that is starting got %+v", l)
+	for range registry.UnhealthyAfter + 1 { // beats that are not ready change nothing
+		w.expect(!w.replica(id).Live.Healthy, "a host that is starting is %s", text(w.replica(id).Live))
+		_, err = w.try("early")
+		w.refused(err, fleet.ReplicaUnavailable, "")
+		b := w.nextBeat(id)
+		b.Ready = false
+		w.beatAs(b)
+	}
+	w.beat(id)
+	live := w.replica(id).Live
+	w.expect(live.Healthy && live.NotReadyBeats == 0, "its first ready beat leaves it %s", text(live))
+	w.expect(w.resolve("early").Route.Replica == id, "a host that became ready is not used")
 }
 
 func leaseLeave(w *World) {

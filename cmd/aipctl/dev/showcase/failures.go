@@ -320,5 +320,5 @@ func (s *show) isReady(ctx context.Context, replica string) (bool, error) {
 	}
 	defer reg.Close()
 	page, err := reg.List(ctx, registry.Selection{Noun: registry.Replicas, IDs: []string{replica}})
-	return err == nil && len(page.Replicas) == 1 && page.Replicas[0].Live.Status == fleet.ReplicaReady, err
+	return err == nil && len(page.Replicas) == 1 && page.Replicas[0].Live.Status == fleet.ReplicaReady && page.Replicas[0].Live.Healthy, err
 }
