@@ -137,6 +137,9 @@ func Run(ctx context.Context, cfg Config, env func(string) (string, bool), std S
 		return err
 	}
 	defer store.Close()
+	if schema := store.Schema(); schema.Newer() {
+		log.Warn("the database's schema is newer than this program, and serves it", "schema", schema.Current, "program", schema.Max, "serves_from", schema.Serves)
+	}
 	control, err := lifecycle.NewServer(lifecycle.ServerConfig{Fleet: store, Signer: signer, Now: crashpoint.Clock(time.Now), TTL: ttl, Log: log})
 	if err != nil {
 		return err

@@ -188,11 +188,12 @@ func (s *small) publish(number uint64, set registry.ChangeSet) {
 	s.write("publication.json", string(sealed))
 }
 
-// migrated is the same fleet in PostgreSQL, on the shared server.
-func (s *small) migrated() {
+// migrated is the same fleet in PostgreSQL, in a database of the shared server.
+func (s *small) migrated() (db string) {
 	s.t.Helper()
-	template := pgclustertest.Template(s.t, "registry", initRegistry)
-	s.open(pgclustertest.Shared(s.t), pgclustertest.NewDatabase(s.t, template))
+	db = pgclustertest.NewDatabase(s.t, pgclustertest.Template(s.t, "registry", initRegistry))
+	s.open(pgclustertest.Shared(s.t), db)
+	return db
 }
 
 func initRegistry(ctx context.Context, admin string) error {

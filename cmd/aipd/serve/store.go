@@ -54,6 +54,9 @@ func (o Options) openStores(ctx context.Context, c Config, p process, id identit
 	if err != nil {
 		return stores{}, err
 	}
+	if schema := reg.Schema(); schema.Newer() {
+		p.log.WarnContext(ctx, "the database's schema is newer than this program, and serves it", "schema", schema.Current, "program", schema.Max, "serves_from", schema.Serves)
+	}
 	sharing := actionpostgres.Sharing{Direct: limits.Direct, Workers: limits.Ticks, Batch: limits.Batch}
 	actions := actionpostgres.NewSharing(reg.DataPool(), p.now, sharing)
 	pool := func() gateway.PoolUse {

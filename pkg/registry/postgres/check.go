@@ -25,25 +25,31 @@ const (
 // owner); not migrated, or newer than this binary and not declared to serve it;
 // privileges that differ from the matrix (G20). Every refusal says what to do.
 func CheckSchema(ctx context.Context, db Querier, role string) error {
+	_, err := usableSchema(ctx, db, role)
+	return err
+}
+
+// usableSchema is CheckSchema, and what it found.
+func usableSchema(ctx context.Context, db Querier, role string) (SchemaReport, error) {
 	if err := checkRole(ctx, db, role); err != nil {
-		return err
+		return SchemaReport{}, err
 	}
 	report, err := ReadSchema(ctx, db)
 	if err != nil {
-		return err
+		return report, err
 	}
 	if err := report.Usable(); err != nil {
-		return err
+		return report, err
 	}
 	problems, err := privilegeProblems(ctx, db, report, role)
 	if err != nil {
-		return err
+		return report, err
 	}
 	if len(problems) > 0 {
-		return fleet.Errorf(fleet.Denied, "registry.privileges", "the privileges of %s are not those of the matrix", role).
+		return report, fleet.Errorf(fleet.Denied, "registry.privileges", "the privileges of %s are not those of the matrix", role).
 			Because("%s", strings.Join(problems[:min(3, len(problems))], "; ")).Advise("aipctl registry verify")
 	}
-	return nil
+	return report, nil
 }
 
 func checkRole(ctx context.Context, db Querier, role string) error {

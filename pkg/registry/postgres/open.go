@@ -112,6 +112,16 @@ func (r *Registry) DataPool() *pgxpool.Pool {
 	return r.data.db
 }
 
+// Schema is what Open found of the database's schema. It may be newer than this binary.
+func (r *Registry) Schema() SchemaReport {
+	for _, p := range []*pool{r.control, r.data, r.lifecycle, r.read} {
+		if p != nil {
+			return p.schema
+		}
+	}
+	return SchemaReport{}
+}
+
 // Reach asks the database whether it is there, once under each role.
 func (r *Registry) Reach(ctx context.Context) error {
 	for _, p := range []*pool{r.control, r.data, r.lifecycle, r.read} {
@@ -150,8 +160,9 @@ type PoolUse struct {
 
 // pool is the connections of one role.
 type pool struct {
-	role string
-	db   *pgxpool.Pool
+	role   string
+	db     *pgxpool.Pool
+	schema SchemaReport // as it was when the pool was opened
 }
 
 func openPool(ctx context.Context, c Config, url, role string, size int32) (*pool, error) {
@@ -176,7 +187,11 @@ func openPool(ctx context.Context, c Config, url, role string, size int32) (*poo
 		return nil, refused("registry.connect", "the registry cannot be opened", err)
 	}
 	p := &pool{role: role, db: db}
-	if err := p.use(ctx, func(conn *pgxpool.Conn) error { return CheckSchema(ctx, conn, role) }); err != nil {
+	err = p.use(ctx, func(conn *pgxpool.Conn) (err error) {
+		p.schema, err = usableSchema(ctx, conn, role)
+		return err
+	})
+	if err != nil {
 		db.Close()
 		return nil, refused("registry.connect", "the registry cannot be opened as "+role, err)
 	}
