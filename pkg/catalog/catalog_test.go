@@ -119,29 +119,30 @@ func TestCursor_G14_RoundTripAndBinding(t *testing.T) {
 	key := CursorKey("key")
 	f := Filter{Tenant: tenant("acme"), Search: "Desk"}
 	c := Seal(key, 7, f, capability("a:do"))
-	if after, err := Open(key, 7, f, c); err != nil || after != capability("a:do") {
-		t.Fatalf("opened as %s, %v", after, err)
+	from, err := Open(key, f, c)
+	if err != nil || from.After != capability("a:do") || from.Fits(7) != nil {
+		t.Fatalf("opened as %+v, %v", from, err)
+	}
+	if err := from.Fits(8); !fleet.Is(err, fleet.StaleCursor) {
+		t.Errorf("of another revision: %v", err)
+	}
+	if first, err := Open(key, f, ""); err != nil || !first.After.IsZero() || first.Fits(7) != nil || first.Fits(8) != nil {
+		t.Errorf("the first page starts at %+v, %v", first, err)
 	}
 	folded := f
 	folded.Search = "dESK"
-	if _, err := Open(key, 7, folded, c); err != nil {
+	if _, err := Open(key, folded, c); err != nil {
 		t.Errorf("the same search in other case: %v", err)
-	}
-	if _, err := Open(key, 8, f, c); !fleet.Is(err, fleet.StaleCursor) {
-		t.Errorf("of another revision: %v", err)
 	}
 	for what, g := range map[string]Filter{
 		"tenant": {Tenant: tenant("globex"), Search: "Desk"}, "search": {Tenant: tenant("acme")}, "exact": {Tenant: tenant("acme"), Search: "Desk", Exact: capability("x")},
 		"profile": {Tenant: tenant("acme"), Search: "Desk", Profile: "p"}, "unbound": {Tenant: tenant("acme"), Search: "Desk", Unbound: true},
 	} {
-		if _, err := Open(key, 7, g, c); !fleet.Is(err, fleet.Invalid) {
+		if _, err := Open(key, g, c); !fleet.Is(err, fleet.Invalid) {
 			t.Errorf("under another %s: %v", what, err)
 		}
-		if _, err := Open(key, 8, g, c); !fleet.Is(err, fleet.Invalid) {
-			t.Errorf("under another %s and revision: %v: forgery must come before staleness", what, err)
-		}
 	}
-	if _, err := Open(CursorKey("other"), 7, f, c); !fleet.Is(err, fleet.Invalid) {
+	if _, err := Open(CursorKey("other"), f, c); !fleet.Is(err, fleet.Invalid) {
 		t.Errorf("under another key: %v", err)
 	}
 }
@@ -150,7 +151,7 @@ func TestCursor_G14_RoundTripAndBinding(t *testing.T) {
 func TestCursor_G14_FieldsAreSeparated(t *testing.T) {
 	key := CursorKey("key")
 	c := Seal(key, 1, Filter{Search: "ab", Profile: "c"}, capability("x"))
-	if _, err := Open(key, 1, Filter{Search: "a", Profile: "bc"}, c); err == nil {
+	if _, err := Open(key, Filter{Search: "a", Profile: "bc"}, c); err == nil {
 		t.Error("a cursor fits another split of its fields")
 	}
 }
@@ -160,9 +161,9 @@ func FuzzCursor_G14(f *testing.F) {
 	f.Add(Seal(key, 1, filter, capability("a:do")))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, s string) {
-		after, err := Open(key, 1, filter, s)
-		if err == nil && Seal(key, 1, filter, after) != s {
-			t.Fatalf("%q opened as %q, which seals otherwise", s, after)
+		from, err := Open(key, filter, s)
+		if err == nil && s != "" && Seal(key, from.revision, filter, from.After) != s {
+			t.Fatalf("%q opened as %q, which seals otherwise", s, from.After)
 		}
 	})
 }

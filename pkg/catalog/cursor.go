@@ -34,11 +34,30 @@ func Seal(key CursorKey, revision uint64, f Filter, after fleet.CapabilityID) st
 	return base64.RawURLEncoding.EncodeToString(append(raw, sign(key, raw, f)...))
 }
 
-// Open checks a cursor and returns the id after which the page starts. A cursor that
-// was altered, or made for another tenant or filter, is Invalid; one of another
-// revision than the present is StaleCursor.
-func Open(key CursorKey, revision uint64, f Filter, cursor string) (fleet.CapabilityID, error) {
-	var none fleet.CapabilityID
+// Cursor is where a page starts: after an id, as of a revision. The zero Cursor is the
+// start of a first page, of whatever revision.
+type Cursor struct {
+	After    fleet.CapabilityID
+	revision uint64
+}
+
+// Fits refuses a cursor of another revision than the present as StaleCursor.
+func (c Cursor) Fits(present uint64) error {
+	if c.After.IsZero() || c.revision == present {
+		return nil
+	}
+	return fleet.Errorf(fleet.StaleCursor, "catalog.stale_cursor", "the catalog moved from revision %d to %d", c.revision, present).
+		Advise("start again without a cursor")
+}
+
+// Open reads a cursor; "" is the zero one. A cursor that was altered, or made for
+// another tenant or filter, is Invalid. Whether it is of the present revision is for
+// Fits, when the page's revision is known.
+func Open(key CursorKey, f Filter, cursor string) (Cursor, error) {
+	var none Cursor
+	if cursor == "" {
+		return none, nil
+	}
 	forged := fleet.Invalidf("catalog.cursor", "the cursor is not one that this query was given").
 		Advise("start again without a cursor")
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
@@ -53,11 +72,7 @@ func Open(key CursorKey, revision uint64, f Filter, cursor string) (fleet.Capabi
 	if err != nil {
 		return none, forged
 	}
-	if at := binary.BigEndian.Uint64(body); at != revision {
-		return none, fleet.Errorf(fleet.StaleCursor, "catalog.stale_cursor", "the catalog moved from revision %d to %d", at, revision).
-			Advise("start again without a cursor")
-	}
-	return after, nil
+	return Cursor{After: after, revision: binary.BigEndian.Uint64(body)}, nil
 }
 
 func sign(key CursorKey, body []byte, f Filter) []byte {

@@ -37,13 +37,14 @@ func (r *Registry) Query(ctx context.Context, tenant fleet.TenantID, q registry.
 	}
 	defer end()
 	filter := q.Filter(tenant)
-	var after fleet.CapabilityID
-	if q.Cursor != "" {
-		if after, err = catalog.Open(r.cursor, r.revision, filter, q.Cursor); err != nil {
-			return registry.CatalogPage{}, err
-		}
+	from, err := catalog.Open(r.cursor, filter, q.Cursor)
+	if err == nil {
+		err = from.Fits(r.revision)
 	}
-	return r.page(r.matching(filter, after), filter, q.Limit)
+	if err != nil {
+		return registry.CatalogPage{}, err
+	}
+	return r.page(r.matching(filter, from.After), filter, q.Limit)
 }
 
 // shown is one capability with the version whose definition is listed.

@@ -17,7 +17,9 @@ import (
 // (catalog.Prefer), and cuts the page: at most $6 items plus one, and only the
 // definitions that fit into $7 bytes; the first always fits (catalog.Fit). Sizes are
 // stored, so no document is read that is not sent. $1 tenant ("" unbound), $2 exact,
-// $3 folded search, $4 profile, $5 the id after which the page starts.
+// $3 folded search, $4 profile, $5 the id after which the page starts. The revision
+// comes with every row, and alone when nothing is shown: being one statement, it is of
+// the same publication as the page (G14), without a lock.
 const shownSQL = `WITH shown AS (
 	SELECT DISTINCT ON (c.capability_id) c.capability_id, c.version_id, c.size, c.search
 	FROM (
@@ -43,25 +45,50 @@ const shownSQL = `WITH shown AS (
 	SELECT capability_id, version_id, row_number() OVER w AS at, sum(size) OVER w AS bytes
 	FROM matching WINDOW w AS (ORDER BY capability_id)
 )
-SELECT m.capability_id, c.contract_digest,
+SELECT r.revision, m.capability_id, c.contract_digest,
 	CASE WHEN m.at <= $6::integer AND (m.at = 1 OR m.bytes <= $7::bigint) THEN c.definition END
-FROM summed m JOIN aip.capability c ON c.version_id = m.version_id AND c.capability_id = m.capability_id
+FROM aip.catalog_revision r LEFT JOIN
+	(summed m JOIN aip.capability c ON c.version_id = m.version_id AND c.capability_id = m.capability_id) ON true
 ORDER BY m.capability_id`
 
-// Get implements registry.Catalog.
+// oneSQL finds one capability of a tenant: what shownSQL would show of it, by key. $1
+// tenant, $2 capability.
+const oneSQL = `SELECT r.revision, o.contract_digest, o.definition
+FROM aip.catalog_revision r LEFT JOIN LATERAL (
+	SELECT c.contract_digest, c.definition
+	FROM (
+		SELECT DISTINCT x.version_id FROM aip.route_candidate x
+		WHERE x.tenant_id = $1::text AND x.capability_id = $2::text AND x.weight > 0
+	) offered
+	JOIN aip.connector_version v ON v.id = offered.version_id
+	JOIN aip.capability c ON c.version_id = v.id AND c.capability_id = $2::text
+	ORDER BY v.release_sequence, c.version_id LIMIT 1
+) o ON true`
+
+// Get implements registry.Catalog, in one statement.
 func (r *Registry) Get(ctx context.Context, tenant fleet.TenantID, capability fleet.CapabilityID) (registry.Listing, error) {
 	absent := fleet.Errorf(fleet.NotFound, "catalog.capability", "the tenant has no such capability")
 	if tenant.IsZero() || capability.IsZero() {
 		return registry.Listing{}, absent
 	}
-	page, err := r.page(ctx, tenant, registry.CatalogQuery{Exact: capability, Limit: 1})
+	p, err := r.catalogPool()
 	if err != nil {
 		return registry.Listing{}, err
 	}
-	if len(page.Items) == 0 {
+	var revision uint64
+	var digest *string
+	var definition []byte
+	if err := p.row(ctx, oneSQL, []any{tenant.String(), capability.String()}, &revision, &digest, &definition); err != nil {
+		return registry.Listing{}, unreadable(err)
+	}
+	if digest == nil {
 		return registry.Listing{}, absent
 	}
-	return page.Items[0], nil
+	return offering(revision, *digest, definition)
+}
+
+func unreadable(err error) error {
+	return refused("catalog.unavailable", "the catalog could not be read", err)
 }
 
 // Query implements registry.Catalog.
@@ -73,80 +100,76 @@ func (r *Registry) Query(ctx context.Context, tenant fleet.TenantID, q registry.
 	return r.page(ctx, tenant, q)
 }
 
-// page reads the revision and the page under the shared publication lock, in one
-// transaction, so that both are of one publication (G14).
+// page reads one page in one statement.
 func (r *Registry) page(ctx context.Context, tenant fleet.TenantID, q registry.CatalogQuery) (registry.CatalogPage, error) {
 	p, err := r.catalogPool()
 	if err != nil {
 		return registry.CatalogPage{}, err
 	}
-	var page registry.CatalogPage
+	filter := q.Filter(tenant)
+	from, err := catalog.Open(r.cursor, filter, q.Cursor)
+	if err != nil {
+		return registry.CatalogPage{}, err
+	}
+	page := registry.CatalogPage{Items: []registry.Listing{}}
+	who := tenant.String()
+	if q.Unbound {
+		who = ""
+	} else if who == "" { // neither a tenant nor permission to see unbound ones: nothing
+		if err := p.row(ctx, "SELECT revision FROM aip.catalog_revision", nil, &page.Revision); err != nil {
+			return registry.CatalogPage{}, unreadable(err)
+		}
+		return page, from.Fits(page.Revision)
+	}
+	var more bool
 	err = p.use(ctx, func(conn *pgxpool.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			page, err = r.pageIn(ctx, tx, tenant, q)
-			return err
-		})
+		rows, err := conn.Query(ctx, shownSQL, who, q.Exact.String(), strings.ToLower(q.Search), q.Profile, from.After.String(), q.Limit, registry.MaxPageBytes)
+		if err == nil {
+			more, err = collect(rows, &page)
+		}
+		return err
 	})
 	if err != nil {
-		return registry.CatalogPage{}, refused("catalog.unavailable", "the catalog could not be read", err)
+		return registry.CatalogPage{}, unreadable(err)
+	}
+	if err := from.Fits(page.Revision); err != nil {
+		return registry.CatalogPage{}, err
+	}
+	if more {
+		page.Next = catalog.Seal(r.cursor, page.Revision, filter, page.Items[len(page.Items)-1].Definition.ID)
 	}
 	return page, nil
 }
 
-func (r *Registry) pageIn(ctx context.Context, tx pgx.Tx, tenant fleet.TenantID, q registry.CatalogQuery) (registry.CatalogPage, error) {
-	page := registry.CatalogPage{Items: []registry.Listing{}}
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock_shared(4871, 1)"); err != nil {
-		return page, err
-	}
-	if err := tx.QueryRow(ctx, "SELECT revision FROM aip.catalog_revision").Scan(&page.Revision); err != nil {
-		return page, err
-	}
-	filter := q.Filter(tenant)
-	var after fleet.CapabilityID
-	if q.Cursor != "" {
-		var err error
-		if after, err = catalog.Open(r.cursor, page.Revision, filter, q.Cursor); err != nil {
-			return page, err
-		}
-	}
-	who := tenant.String()
-	if q.Unbound {
-		who = ""
-	} else if who == "" {
-		return page, nil // neither a tenant nor permission to see unbound ones: nothing
-	}
-	rows, err := tx.Query(ctx, shownSQL, who, q.Exact.String(), strings.ToLower(q.Search), q.Profile, after.String(), q.Limit, registry.MaxPageBytes)
-	if err != nil {
-		return page, err
-	}
-	more, err := collect(rows, &page)
-	if more && err == nil {
-		page.Next = catalog.Seal(r.cursor, page.Revision, filter, page.Items[len(page.Items)-1].Definition.ID)
-	}
-	return page, err
-}
-
 // collect fills the page; more reports whether something matching was left out.
 func collect(rows pgx.Rows, page *registry.CatalogPage) (more bool, err error) {
-	var id, digest string
+	var id, digest *string
 	var definition []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &digest, &definition}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&page.Revision, &id, &digest, &definition}, func() error {
+		if id == nil {
+			return nil // nothing is shown
+		}
 		if definition == nil {
 			more = true
 			return nil
 		}
-		item := registry.Listing{Revision: page.Revision}
-		if err := json.Unmarshal(definition, &item.Definition); err != nil {
-			return malformed(err)
-		}
-		var err error
-		if item.ContractDigest, err = fleet.ParseDigest(digest); err != nil {
-			return malformed(err)
-		}
+		item, err := offering(page.Revision, *digest, definition)
 		page.Items = append(page.Items, item)
-		return nil
+		return err
 	})
 	return more, err
+}
+
+func offering(revision uint64, digest string, definition []byte) (registry.Listing, error) {
+	item := registry.Listing{Revision: revision}
+	if err := json.Unmarshal(definition, &item.Definition); err != nil {
+		return registry.Listing{}, malformed(err)
+	}
+	var err error
+	if item.ContractDigest, err = fleet.ParseDigest(digest); err != nil {
+		return registry.Listing{}, malformed(err)
+	}
+	return item, nil
 }
 
 // searchText is what a search looks through: id, name and description, each folded

@@ -91,7 +91,7 @@ func TestPlans_G08_EveryHotStatementGoesByKey(t *testing.T) {
 		t.Error("no statement of a tick was planned: it was not checked")
 	}
 	for _, table := range []string{"route", "attempt", "attempt_settlement", "reservation", "replica_live", "replica_load", "replica_group",
-		"route_candidate", "scope_counter", "tombstone", "replica", "connector_instance", "quota_effective"} {
+		"route_candidate", "capability", "scope_counter", "tombstone", "replica", "connector_instance", "quota_effective"} {
 		if !seen[table] {
 			t.Errorf("no plan reads %s: nothing was checked", table)
 		}
@@ -208,6 +208,9 @@ func (d *database) everyHotVerb(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := d.data.Lookup(t.Context(), tenantID(n), actionID(fmt.Sprintf("hot%d", n))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.data.Get(t.Context(), tenantID(n), capabilityID()); err != nil {
 			t.Fatal(err)
 		}
 		beat := registry.Beat{Replica: replicaID(n, 0), PeerDID: did(n, 0), Epoch: 1, Sequence: 2, Ready: true, TTL: registry.MaxLeaseTTL}

@@ -196,6 +196,36 @@ func TestIsolation_G17_PublisherDoesNotStallRouting(t *testing.T) {
 	}
 }
 
+// TestIsolation_G14_CatalogReadsAgainstAPublication: a read does not wait for a
+// publication that is being written, and shows the revision before it whole; after it
+// has returned, the new one.
+func TestIsolation_G14_CatalogReadsAgainstAPublication(t *testing.T) {
+	bothEnds(t, func(t *testing.T, commit bool) {
+		d := small(t)
+		before := d.revision(t)
+		s := d.revoking(t)
+		var one registry.Listing
+		var page registry.CatalogPage
+		var err error
+		waited := d.against(t, s, commit, func(ctx context.Context) {
+			if one, err = d.data.Get(ctx, tenantID(0), capabilityID()); err == nil {
+				page, err = d.data.Query(ctx, tenantID(0), registry.CatalogQuery{Limit: 10})
+			}
+		})
+		if err != nil || waited || one.Revision != before || page.Revision != before || len(page.Items) != 1 || one.Definition.ID != capabilityID() {
+			t.Errorf("waited %v, got %+v and %+v, %v", waited, one, page, err)
+		}
+		one, err = d.data.Get(t.Context(), tenantID(0), capabilityID())
+		if commit != fleet.Is(err, fleet.NotFound) || !commit && (err != nil || one.Revision != before) {
+			t.Errorf("after its end: %+v %v", one, err)
+		}
+		page, err = d.data.Query(t.Context(), tenantID(0), registry.CatalogQuery{Limit: 10})
+		if err != nil || commit != (page.Revision == before+1) || commit != (len(page.Items) == 0) {
+			t.Errorf("after its end: %+v %v", page, err)
+		}
+	})
+}
+
 // TestIsolation_G07_SettleAgainstSettle: one is the first, the other reports it.
 func TestIsolation_G07_SettleAgainstSettle(t *testing.T) {
 	bothEnds(t, func(t *testing.T, commit bool) {

@@ -15,7 +15,7 @@ import (
 
 // Advisory locks of the database, in the two-number space; actions lock in the other.
 const (
-	lockPublication = "4871, 1" // shared by routing and catalog reads, exclusive for the last step of a publication
+	lockPublication = "4871, 1" // shared by routing, exclusive for the last step of a publication
 	lockPublisher   = "4871, 2" // one publisher at a time
 )
 
