@@ -32,7 +32,9 @@ func byState(e *fleet.Error, state string) error {
 	case "40", "55":
 		e.Kind = fleet.Contended
 	case "57", "53", "08": // stays unavailable
-	case "42", "28":
+	case "28": // so does this, for a process that was let in before
+		e = e.Advise("give the daemon the URL file that was written last, and restart it; aipctl explain registry.password")
+	case "42":
 		e.Kind = fleet.Denied
 		e = e.Advise("aipctl registry verify")
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/aipfleet/aipfleet/pkg/action"
 	"github.com/aipfleet/aipfleet/pkg/action/actiontest"
 	"github.com/aipfleet/aipfleet/pkg/action/postgres"
+	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 	registrypg "github.com/aipfleet/aipfleet/pkg/registry/postgres"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
@@ -86,5 +88,27 @@ func TestGrants_G44_ResultsAndSubmissionsAreInsertOnly(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), statement); err == nil {
 			t.Errorf("aip_data may: %s", statement)
 		}
+	}
+}
+
+// TestStore_G40_ARefusedLoginIsADatabaseThatIsAway: when its password was changed, a process
+// says that it cannot look, not that the caller may not.
+func TestStore_G40_ARefusedLoginIsADatabaseThatIsAway(t *testing.T) {
+	pool, _ := open(t)
+	config := pool.Config()
+	config.ConnConfig.Password = "an older password"
+	out, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	tenant, err := fleet.ParseTenantID("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = postgres.New(out, time.Now).Get(t.Context(), tenant, fleet.NewActionID(time.Now()))
+	e := fleet.AsError(err, "")
+	if e.Kind != fleet.Unavailable || !strings.Contains(e.Why, "28P01") || !strings.Contains(e.Next, "registry.password") {
+		t.Errorf("it says %s: %v; next %q", e.Kind, e, e.Next)
 	}
 }

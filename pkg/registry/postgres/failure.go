@@ -52,12 +52,22 @@ func refused(code, what string, err error) error {
 	return e.Because("the database does not answer").Advise("try again; if it lasts, look at the database")
 }
 
+// lockedOut is how a running process reports a login that is refused. Nothing of what was
+// asked is denied: a host that hears it keeps its lease while it lasts, and a caller may
+// ask again.
+func lockedOut(e *fleet.Error) *fleet.Error {
+	e.Kind = fleet.Unavailable
+	return e.Advise("give the daemon the URL file that was written last, and restart it; aipctl explain registry.password")
+}
+
 func serverRefused(e *fleet.Error, pg *pgconn.PgError) *fleet.Error {
 	if pg.Code == StatePassword {
-		return WrongPassword(e.What)
+		return lockedOut(WrongPassword(e.What))
 	}
 	switch pg.Code[:2] {
-	case "42", "28": // privileges and names: the schema or the role is not the expected one
+	case "28":
+		return lockedOut(e.Because("the server does not let the role in (%s)", pg.Code))
+	case "42": // privileges and names: the schema or the role is not the expected one
 		e.Kind = fleet.Denied
 		return e.Because("the database role may not do this, or the schema is another (%s)", pg.Code).Advise("aipctl registry verify")
 	case "40", "55":

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -130,7 +131,7 @@ func (r *Registry) Reach(ctx context.Context) error {
 		}
 		if err := p.db.Ping(ctx); err != nil {
 			if sqlState(err) == StatePassword {
-				return WrongPassword("the registry's database does not let " + p.role + " in")
+				return lockedOut(WrongPassword("the registry's database does not let " + p.role + " in"))
 			}
 			return fleet.Errorf(fleet.Unavailable, "registry.unavailable", "the registry's database does not answer").Because("as %s", p.role).Caused(err)
 		}
@@ -193,9 +194,23 @@ func openPool(ctx context.Context, c Config, url, role string, size int32) (*poo
 	})
 	if err != nil {
 		db.Close()
-		return nil, refused("registry.connect", "the registry cannot be opened as "+role, err)
+		return nil, notOpened("the registry cannot be opened as "+role, err)
 	}
 	return p, nil
+}
+
+// notOpened is a refusal to start: a login that is refused stays refused.
+func notOpened(what string, err error) error {
+	state := sqlState(err)
+	if state == StatePassword {
+		return WrongPassword(what)
+	}
+	e := fleet.AsError(refused("registry.connect", what, err), "registry.connect")
+	if strings.HasPrefix(state, "28") {
+		e.Kind = fleet.Denied
+		return e.Advise("look at pg_hba.conf and the log of the server")
+	}
+	return e
 }
 
 // use runs f on one connection. Not getting one within acquireTimeout means that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster"
+	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
@@ -122,6 +123,12 @@ func rotates(t *testing.T, cluster *pgcluster.Cluster) {
 	if err != nil || len(sharers) != 2 || sharers[0].Database != "first" || sharers[0].Sessions != 1 {
 		t.Errorf("a rotation would say %v (%v)", sharers, err)
 	}
+	running, err := postgres.Open(t.Context(), postgres.Config{
+		DataURL: cluster.DSN(postgres.RoleData, "one", "first"), LifecycleURL: cluster.DSN(postgres.RoleLifecycle, "one", "first"), Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
 	anew := all("two")
 	anew.Rotate = true
 	if err := migrate.Init(t.Context(), cluster.AdminDSN("second"), anew); err != nil {
@@ -142,6 +149,33 @@ func rotates(t *testing.T, cluster *pgcluster.Cluster) {
 	if err := migrate.Up(t.Context(), cluster.DSN("boss", "wrong", "first")); fleet.CodeOf(err) != "registry.password" || strings.Contains(err.Error(), "rotat") {
 		t.Errorf("an administrator with a wrong password is told %v", err)
 	}
+	lockedOut(t, cluster, running)
+}
+
+// lockedOut: a daemon that runs when its password is changed reports a dependency that is
+// away. A denial would make every host give its lease up.
+func lockedOut(t *testing.T, cluster *pgcluster.Cluster, running *postgres.Registry) {
+	t.Helper()
+	exec(t, cluster.AdminDSN("first"), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename IN ('aip_data', 'aip_lifecycle')")
+	tenant, action, replica := must(fleet.ParseTenantID("acme")), must(fleet.ParseActionID("act_1")), must(fleet.ParseReplicaID("crepl_a"))
+	for name, ask := range map[string]func() error{
+		"lookup": func() error { _, err := running.Lookup(t.Context(), tenant, action); return err },
+		"renew":  func() error { _, err := running.Renew(t.Context(), registry.Beat{Replica: replica}); return err },
+		"reach":  func() error { return running.Reach(t.Context()) },
+	} {
+		_ = ask() // finds that its connection is gone
+		e := fleet.AsError(ask(), "")
+		if e.Code != "registry.password" || e.Kind != fleet.Unavailable || !strings.Contains(e.Why, "whole PostgreSQL server") || !strings.Contains(e.Next, "restart") {
+			t.Errorf("%s of a daemon with the old password says %s (%s): %v; next %q", name, e.Code, e.Kind, e, e.Next)
+		}
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // TestInit_G20_ManyAtOnceAreAsGoodAsOneAfterTheOther: for several databases of a new
