@@ -28,6 +28,20 @@ const ed25519Codec = "\xed\x01"
 // that are not on the curve or not canonically encoded, and keys of small
 // order, under which anybody can make signatures. Code envelope.key.
 func ParseDID(s string) (DID, error) {
+	if d, known := parsed.get(s); known {
+		return d, nil
+	}
+	d, err := parseDID(strings.Clone(s)) // s may be a part of a large message
+	if err == nil {
+		parsed.keep(d)
+	}
+	return d, err
+}
+
+// parsed is shared by the process; see remembered.
+var parsed remembered //nolint:gochecknoglobals // nobody can tell what it holds
+
+func parseDID(s string) (DID, error) {
 	encoded, ok := strings.CutPrefix(s, didPrefix)
 	if !ok || len(s) > maxDIDBytes {
 		return DID{}, keyError("the identity is not a did:key in base58btc")
@@ -82,11 +96,11 @@ func (d DID) MarshalText() ([]byte, error) { return []byte(d.text), nil }
 
 // UnmarshalText is ParseDID.
 func (d *DID) UnmarshalText(text []byte) error {
-	parsed, err := ParseDID(string(text))
+	read, err := ParseDID(string(text))
 	if err != nil {
 		return err
 	}
-	*d = parsed
+	*d = read
 	return nil
 }
 

@@ -65,6 +65,33 @@ func TestDID_G19_RoundTrip(t *testing.T) {
 	}
 }
 
+// FuzzDID_G19: an identity has one spelling, and one key that may verify.
+func FuzzDID_G19(f *testing.F) {
+	for seed := range byte(4) {
+		f.Add(signer(seed).DID().String())
+	}
+	f.Add("did:key:z1" + signer(1).DID().String()[9:])
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := envelope.ParseDID(text)
+		if err != nil {
+			return
+		}
+		if again := envelope.DIDFromPublic(d.PublicKey()); again.String() != text || again != d {
+			t.Fatalf("%q opened as the key of %s", text, again)
+		}
+	})
+}
+
+func BenchmarkParseDID(b *testing.B) {
+	text := signer(3).DID().String()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := envelope.ParseDID(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // smallOrder is every encoding that stands for one of the eight points of small
 // order, as RFC 8032 and as lenient readers take them.
 func smallOrder() map[string]string {
