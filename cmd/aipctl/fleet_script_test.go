@@ -20,6 +20,7 @@ import (
 //	exits CODE PROGRAM ARG…   the program ends with that exit code
 //	offline REPLICA           the replica's host leaves
 //	settle ACTION             the action's attempt completes
+//	declare REPLICA           one more replica of cinst_acme, whose host is ready
 func TestFleetScripts_G40(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/fleet/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -40,6 +41,7 @@ func fleetScript(t *testing.T, h *apptest.Harness, script string) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
+			"declare": func(_ *testscript.TestScript, _ bool, args []string) { h.More(args[0]) },
 			"offline": func(_ *testscript.TestScript, _ bool, args []string) { h.Offline(args[0]) },
 			"settle": func(_ *testscript.TestScript, _ bool, args []string) {
 				h.Settle(args[0], fleet.Settlement{Outcome: fleet.OutcomeCompleted, Code: "dispatch.completed"})

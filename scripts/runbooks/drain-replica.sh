@@ -17,6 +17,7 @@
 # Many at once: not by this script. aipctl drains an instance, a version, a zone, a region
 #   or a list, some at a time, and gives each replica a result of its own:
 #     aipctl drain zone ZONE --batch 2 --batch-wait 30s --dry-run
+#     aipctl drain zone ZONE --max-unavailable 1 --deadline 1h --reason TEXT
 #     aipctl drain replica -f FILE --batch 2 --on-error stop --reason TEXT
 #   Exit: 0 all are drained · 6 some still wait for pinned work · 8 some failed or were not
 #   begun. The same command again goes on where it ended.

@@ -103,6 +103,7 @@ func codes() []Explanation {
 		code("context.none", "No target is chosen.", "aipctl context set NAME …, then aipctl context use NAME"),
 		code("dispatch.no_answer", "The host was sent the action and did not answer: it may have happened.", "aipctl reconcile show ACTION"),
 		code("dispatch.not_ended", "A host does not know the end of an action that central gave up; it keeps what it has.", "aipctl reconcile show ACTION"),
+		code("drain.max_unavailable", "By --max-unavailable no more replicas of the instance may be out of routing.", "undrain or replace others of the instance, then repeat the command"),
 		code("drain.partial", "Of many replicas some are not drained: one failed, or the rest were not begun.", "look at each replica's result, then repeat the command"),
 		code("drain.timeout", "Work is still pinned to a replica at the deadline; the drain goes on.", "aipctl get routes --reserved --replica ID"),
 		code("fleet_file", "The fleet file does not have the grammar of plan and apply.", "aipctl get instances -o yaml shows the fields"),

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,15 @@ func (h *Harness) Register(r fleet.Replica) {
 	if err != nil {
 		h.Fatalf("beat of %s: %v (%s)", r.ID, err, fleet.CodeOf(err))
 	}
+}
+
+// More publishes one more replica beside the first one and makes it ready.
+func (h *Harness) More(id string) {
+	h.Helper()
+	r := Set().Replicas[0]
+	r.ID, r.Peer.DID, r.Endpoint = Replica(id), Signer(id).DID().String(), "https://"+strings.ReplaceAll(id, "_", "-")+".example:7101"
+	h.Publish(registry.ChangeSet{Replicas: []fleet.Replica{r}})
+	h.Register(r)
 }
 
 // Resolve reserves acme's desk:open for an action.

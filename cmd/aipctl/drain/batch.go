@@ -18,11 +18,12 @@ type work struct {
 	reg     *app.Registry
 	states  []State // of every replica, by id
 	batches [][]int // indexes of states
-	first   error   // why the first one that failed did
+	room    *room
+	first   error // why the first one that failed did
 }
 
-func newWork(o *Options, reg *app.Registry, states []State) *work {
-	w := &work{Options: o, reg: reg, states: states}
+func newWork(o *Options, reg *app.Registry, states []State, room *room) *work {
+	w := &work{Options: o, reg: reg, states: states, room: room}
 	all := make([]int, len(states))
 	for i := range all {
 		all[i] = i
@@ -69,9 +70,6 @@ func (w *work) all(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := w.intend(ctx, batch); err != nil {
-			return err
-		}
 		if err := w.wait(ctx, n, batch); err != nil {
 			return err
 		}
@@ -87,11 +85,31 @@ func (w *work) well(s State) bool {
 	return s.Result == Drained || s.Result == Undrained || s.Result == Draining && w.Detach
 }
 
-// intend says of each replica of a batch what is wanted. One that is refused does not
-// keep the others; a registry that cannot be reached does.
+// begin says what is wanted of each replica of a batch that may be begun and was not.
+func (w *work) begin(ctx context.Context, batch []int) error {
+	var ids []fleet.ReplicaID
+	for _, i := range batch {
+		if w.states[i].Result == NotStarted {
+			ids = append(ids, w.states[i].Replica)
+		}
+	}
+	if err := w.room.see(ctx, w.reg, ids, w.App.Now); err != nil {
+		return err
+	}
+	return w.intend(ctx, batch)
+}
+
+// intend sets the intents. One that is refused does not keep the others; a registry that
+// cannot be reached does.
 func (w *work) intend(ctx context.Context, batch []int) error {
 	for _, i := range batch {
 		s := &w.states[i]
+		if s.Result != NotStarted {
+			continue
+		}
+		if s.Error = w.room.take(s.Replica); s.Error != nil {
+			continue
+		}
 		_, err := w.reg.Intend(ctx, registry.Intent{
 			Replica: s.Replica, Want: w.Want, Actor: w.App.Actor(), Reason: w.App.ReasonOr("operator " + string(w.Want)),
 		})
@@ -118,12 +136,15 @@ func (w *work) intend(ctx context.Context, batch []int) error {
 	return nil
 }
 
-// wait looks until every replica of a batch that was begun is drained, or the batch's
-// deadline is over. Detached it looks once.
+// wait begins the replicas of a batch, as soon as there is room, and looks until every one
+// is drained or the batch's deadline is over. Detached it begins and looks once.
 func (w *work) wait(ctx context.Context, n int, batch []int) error {
 	until := w.App.Now().Add(w.Deadline)
 	last := ""
 	for {
+		if err := w.begin(ctx, batch); err != nil {
+			return err
+		}
 		if err := w.look(ctx, batch); err != nil {
 			return err
 		}
@@ -180,7 +201,7 @@ func (w *work) progress(n int, batch []int) (line string, done bool) {
 	if len(w.batches) > 1 {
 		line = fmt.Sprintf("batch %d of %d: %s", n+1, len(w.batches), line)
 	}
-	return line, !slices.ContainsFunc(states, func(s State) bool { return s.Result == Draining })
+	return line, !slices.ContainsFunc(states, func(s State) bool { return s.Result == Draining || s.Result == NotStarted })
 }
 
 // summary counts what is drained and names the first of the others.
@@ -205,8 +226,8 @@ func named(states []State) string {
 	return strings.Join(parts, "; ")
 }
 
-// verdict is nil when every replica came to what was asked for. Only waiting ended: exit
-// code 6. Some failed or were not begun: 8. Nothing was changed: the code of the first
+// verdict is nil when every replica came to what was asked for. Only waiting ended, for
+// work or for room to begin at all: exit code 6. Some failed or were not begun: 8. Nothing was changed: the code of the first
 // failure.
 func (w *work) verdict() error {
 	count := map[Result]int{}
@@ -221,6 +242,9 @@ func (w *work) verdict() error {
 	case len(rest) == 0:
 		return nil
 	case count[Failed]+count[NotStarted] == len(w.states):
+		if w.first == nil {
+			return w.full(rest)
+		}
 		return w.first
 	case count[Draining] == len(rest):
 		return w.late(rest)
@@ -243,14 +267,25 @@ func (w *work) late(rest []State) error {
 	return app.WithExit(e, app.ExitTimeout)
 }
 
+// full ends with exit code 6 when there was no room to begin any.
+func (w *work) full(rest []State) error {
+	e := fleet.Errorf(fleet.Unavailable, codeFull, "nothing was begun within %s: too many are out of routing already", app.Duration(w.Deadline)).
+		Because("%s", named(rest)).
+		Advise("bring others of the instance back, or declare more of them; then repeat the command")
+	return app.WithExit(e, app.ExitTimeout)
+}
+
 // pace says how fast it goes, for the question that is asked.
 func (w *work) pace() string {
-	if len(w.batches) < 2 {
-		return ""
+	text := ""
+	if len(w.batches) > 1 {
+		text = fmt.Sprintf(", in %d batches of at most %d", len(w.batches), w.Batch)
+		if w.BatchWait > 0 {
+			text += fmt.Sprintf(" with %s between", app.Duration(w.BatchWait.Round(time.Millisecond)))
+		}
 	}
-	text := fmt.Sprintf(", in %d batches of at most %d", len(w.batches), w.Batch)
-	if w.BatchWait > 0 {
-		text += fmt.Sprintf(" with %s between", app.Duration(w.BatchWait.Round(time.Millisecond)))
+	if w.MaxUnavailable != "" {
+		text += fmt.Sprintf(", at most %s of an instance out of routing", w.MaxUnavailable)
 	}
 	return text
 }

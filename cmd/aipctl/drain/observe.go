@@ -125,10 +125,10 @@ func (h held) state(r registry.ReplicaRecord, now time.Time) State {
 // why says in words what a replica still waits for.
 func (s State) why() string {
 	switch {
-	case s.Result == NotStarted:
-		return "not started"
 	case s.Error != nil:
 		return s.Error.Code + ": " + s.Error.Message
+	case s.Result == NotStarted:
+		return "not started"
 	case s.Drained:
 		return "drained"
 	case len(s.Blockers) > 0:
