@@ -48,30 +48,38 @@ LANGUAGE sql STABLE AS $$
                p_region <> '' AND g.region = p_region, p_zone <> '' AND g.zone = p_zone
         FROM aip.replica_group g
         CROSS JOIN LATERAL (
-            SELECT i.active FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+            SELECT i.active FROM aip.replica_load i -- the narrow mirror first, whatever its statistics say
+            CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id
+                                AND aip.admits(w, p_now, c.circuit_probes) OFFSET 0) r
             WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-              AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, p_now, c.circuit_probes)
+              AND i.region = g.region AND i.zone = g.zone AND i.free
             ORDER BY i.active LIMIT 1
         ) least
         CROSS JOIN LATERAL (
             (SELECT i.replica_id, i.active, i.ring
-             FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+             FROM aip.replica_load i
+             CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id
+                                 AND aip.admits(w, p_now, c.circuit_probes) OFFSET 0) r
              WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-               AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, p_now, c.circuit_probes)
+               AND i.region = g.region AND i.zone = g.zone AND i.free
                AND i.active = least.active AND i.ring >= p_ring
              ORDER BY i.ring LIMIT 8)
             UNION ALL
             (SELECT i.replica_id, i.active, i.ring
-             FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+             FROM aip.replica_load i
+             CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id
+                                 AND aip.admits(w, p_now, c.circuit_probes) OFFSET 0) r
              WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-               AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, p_now, c.circuit_probes)
+               AND i.region = g.region AND i.zone = g.zone AND i.free
                AND i.active = least.active AND i.ring < p_ring
              ORDER BY i.ring LIMIT 8)
             UNION ALL
             (SELECT i.replica_id, i.active, i.ring
-             FROM aip.replica_load i JOIN aip.replica_live r ON r.replica_id = i.replica_id
+             FROM aip.replica_load i
+             CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id
+                                 AND aip.admits(w, p_now, c.circuit_probes) OFFSET 0) r
              WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-               AND i.region = g.region AND i.zone = g.zone AND i.free AND aip.admits(r, p_now, c.circuit_probes)
+               AND i.region = g.region AND i.zone = g.zone AND i.free
                AND i.active > least.active
              ORDER BY i.active, i.ring LIMIT 8)
         ) d

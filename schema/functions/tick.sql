@@ -70,18 +70,18 @@ BEGIN
                    (o.priority << 2) | CASE WHEN l.region = q.region THEN 0 ELSE 2 END
                                      | CASE WHEN l.zone = q.zone THEN 0 ELSE 1 END AS tier,
                    l.active::bigint AS active, (l.ring - q.ring) & 2147483647 AS distance, l.replica_id, o.instance_id,
-                   o.ctid AS chain, o.wide, l.capacity::bigint AS capacity, l.lease_epoch::bigint AS lease_epoch, l.journal_id,
+                   o.ctid AS chain, l.capacity::bigint AS capacity, l.lease_epoch::bigint AS lease_epoch, l.journal_id,
                    l.circuit_state = 'closed' AS closed
             FROM aip.route_candidate o
             JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
-            WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability AND o.weight > 0
+            WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability AND o.weight > 0 AND NOT o.wide
               AND aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
               AND (q.class = '' OR l.capacity_class = q.class)
               AND (NOT q.forbid OR q.region = '' OR l.region = q.region)
             ORDER BY draw_rank, tier, active, distance, instance_id, replica_id
             LIMIT 1
         ) k
-        WHERE k.closed AND NOT k.wide
+        WHERE k.closed
           AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = q.action OFFSET 0) -- by key: not joined, however empty
           AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = q.action OFFSET 0);
         v_picks := COALESCE(v_picks, '{}');
@@ -92,85 +92,14 @@ BEGIN
               AND NOT EXISTS (SELECT FROM aip.route o WHERE o.action_id = u.action OFFSET 0)
               AND NOT EXISTS (SELECT FROM aip.tombstone o WHERE o.action_id = u.action OFFSET 0);
         END IF;
-        IF cardinality(v_wide) > 1 THEN
-            -- Those who ask alike have the same best replicas but for the ring. They are read once, unless the
-            -- version is drawn by the action or more than 256 of a place are equally loaded.
-            WITH q AS MATERIALIZED (
-                SELECT w.i, p_tenants[w.i] AS tenant, p_capabilities[w.i] AS capability, p_regions[w.i] AS region, p_zones[w.i] AS zone,
-                       p_classes[w.i] AS class, p_forbids[w.i] AS forbid, p_rings[w.i] AS ring
-                FROM unnest(v_wide) AS w (i)
-            ), alike AS MATERIALIZED (
-                SELECT q.tenant, q.capability, q.region, q.zone, q.class, q.forbid FROM q GROUP BY 1, 2, 3, 4, 5, 6
-            ), seen AS MATERIALIZED (
-                SELECT a.*, o.chain, o.instance_id, o.priority, cardinality(o.draw_weights) > 1 AS exact_only,
-                       l.replica_id, l.active, l.capacity, l.lease_epoch, l.journal_id, l.ring AS place, l.circuit_state, l.region AS at_region, l.zone AS at_zone
-                FROM alike a
-                CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
-                                    WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
-                JOIN aip.replica_live l ON l.instance_id = o.instance_id AND l.version_id = o.version_id
-                WHERE aip.admits(l, v_now, v_any) AND NOT l.crowded -- replica_live_ready
-                  AND (a.class = '' OR l.capacity_class = a.class)
-                  AND (NOT a.forbid OR a.region = '' OR l.region = a.region)
-                UNION ALL
-                SELECT a.*, o.chain, o.instance_id, o.priority, cardinality(o.draw_weights) > 1 OR l.n > 256,
-                       l.replica_id, l.active, l.capacity, l.lease_epoch, l.journal_id, l.ring, l.circuit_state, l.region, l.zone
-                FROM alike a
-                CROSS JOIN LATERAL (SELECT c.ctid AS chain, c.* FROM aip.route_candidate c
-                                    WHERE c.tenant_id = a.tenant AND c.capability_id = a.capability AND c.weight > 0 OFFSET 0) o
-                CROSS JOIN LATERAL (SELECT p.* FROM aip.replica_group p
-                                    WHERE p.instance_id = o.instance_id AND p.version_id = o.version_id OFFSET 0) g
-                CROSS JOIN LATERAL (
-                    SELECT i.active FROM aip.replica_load i
-                    CROSS JOIN LATERAL (SELECT FROM aip.replica_live w WHERE w.replica_id = i.replica_id AND aip.admits(w, v_now, v_any) OFFSET 0) r
-                    WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                      AND i.region = g.region AND i.zone = g.zone AND i.free
-                    ORDER BY i.active LIMIT 1
-                ) least
-                CROSS JOIN LATERAL (
-                    SELECT x.*, count(*) OVER () AS n FROM (
-                        SELECT r.* FROM aip.replica_load i -- the narrow mirror first, whatever its statistics say
-                        CROSS JOIN LATERAL (SELECT w.* FROM aip.replica_live w WHERE w.replica_id = i.replica_id AND aip.admits(w, v_now, v_any) OFFSET 0) r
-                        WHERE i.instance_id = g.instance_id AND i.version_id = g.version_id AND i.capacity_class = g.capacity_class
-                          AND i.region = g.region AND i.zone = g.zone AND i.free AND i.active = least.active
-                        LIMIT 257) x
-                ) l
-                WHERE (a.class = '' OR g.capacity_class = a.class)
-                  AND (NOT a.forbid OR a.region = '' OR g.region = a.region)
-            ), best AS MATERIALIZED (
-                SELECT s.*, rank() OVER (PARTITION BY s.tenant, s.capability, s.region, s.zone, s.class, s.forbid ORDER BY s.tier, s.active) AS r,
-                       bool_or(s.exact_only) OVER (PARTITION BY s.tenant, s.capability, s.region, s.zone, s.class, s.forbid) AS alone
-                FROM (SELECT n.*, (n.priority << 2) | CASE WHEN n.at_region = n.region THEN 0 ELSE 2 END
-                                                    | CASE WHEN n.at_zone = n.zone THEN 0 ELSE 1 END AS tier FROM seen n) s
-            )
-            SELECT v_picks || array_agg(ROW(k.i, k.chain, k.replica_id, k.tier, k.active, k.capacity, k.lease_epoch, k.journal_id)::aip.tick_pick)
+        IF cardinality(v_wide) > 0 THEN
+            SELECT v_picks || array_agg(ROW(q.i, k.chain, k.replica_id, k.tier, k.active, l.capacity, l.lease_epoch, l.journal_id)::aip.tick_pick)
             INTO v_picks
-            FROM q CROSS JOIN LATERAL (
-                SELECT q.i, b.* FROM best b
-                WHERE b.tenant = q.tenant AND b.capability = q.capability AND b.region = q.region AND b.zone = q.zone
-                  AND b.class = q.class AND b.forbid = q.forbid AND b.r = 1 AND NOT b.alone
-                ORDER BY (b.place - q.ring) & 2147483647, b.instance_id, b.replica_id
-                LIMIT 1
-            ) k
-            WHERE k.circuit_state = 'closed';
-        END IF;
-        IF v_wide IS NOT NULL THEN
-            v_wide := ARRAY(SELECT w.i FROM unnest(v_wide) AS w (i) WHERE NOT EXISTS (SELECT FROM unnest(v_picks) AS k WHERE k.item = w.i));
-        END IF;
-        IF cardinality(v_wide) > 0 THEN -- what is left of them, one by one
-            SELECT v_picks || array_agg(ROW(
-                       q.i, c.ctid, k.replica_id,
-                       (k.priority << 2) | CASE WHEN k.region_match THEN 0 ELSE 2 END | CASE WHEN k.zone_match THEN 0 ELSE 1 END,
-                       l.active, l.capacity, l.lease_epoch, l.journal_id)::aip.tick_pick)
-            INTO v_picks
-            FROM (SELECT u.* FROM unnest(p_actions, p_tenants, p_capabilities, p_regions, p_zones, p_classes, p_forbids, p_rings, p_draws)
-                       WITH ORDINALITY AS u (action, tenant, capability, region, zone, class, forbid, ring, draw, i)
-                  WHERE u.i = ANY (v_wide)
+            FROM (SELECT w.i, p_tenants[w.i] AS tenant, p_capabilities[w.i] AS capability, p_regions[w.i] AS region, p_zones[w.i] AS zone,
+                         p_classes[w.i] AS class, p_forbids[w.i] AS forbid, p_rings[w.i] AS ring, p_draws[w.i] AS draw
+                  FROM unnest(v_wide) AS w (i)
                   OFFSET 0) q
-            CROSS JOIN LATERAL aip.ranked_candidates(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw,
-                                                     false, NULL, v_now, 1) k
-            CROSS JOIN LATERAL (SELECT o.ctid FROM aip.route_candidate o
-                                WHERE o.tenant_id = q.tenant AND o.capability_id = q.capability
-                                  AND o.instance_id = k.instance_id AND o.version_id = k.version_id OFFSET 0) c
+            CROSS JOIN LATERAL aip.crowd_pick(q.tenant, q.capability, q.region, q.zone, q.class, q.forbid, q.ring, q.draw, v_now) k
             CROSS JOIN LATERAL (SELECT r.* FROM aip.replica_live r WHERE r.replica_id = k.replica_id OFFSET 0) l
             WHERE l.circuit_state = 'closed';
         END IF;

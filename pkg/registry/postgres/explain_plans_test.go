@@ -286,3 +286,63 @@ func TestPublish_G08_ChainsAreFoundByKeyInAFleetThatWasEmptyWhenAnalyzed(t *test
 	}
 	d.audit(t)
 }
+
+// TestPlans_G08_ACrowdIsProbedWhateverItsStatisticsSay: of a crowd the first 32 are read, and of the
+// others what the ordered index of its narrow mirror gives. Statistics of when the mirror was empty
+// must not make a call, alone or shared, read every replica for it.
+func TestPlans_G08_ACrowdIsProbedWhateverItsStatisticsSay(t *testing.T) {
+	t.Parallel()
+	const others, actions = 240, 24
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 1, replicas: 3, capacity: 100})
+	d.exec(t, "ANALYZE aip.replica_load, aip.replica_group")
+	d.crowd(t, 0, 3, others)
+	d.exec(t, "ANALYZE aip.replica_live")
+	d.exec(t, "SELECT pg_stat_reset_single_table_counters('aip.replica_live'::regclass)")
+
+	config := dataConfig(t, d)
+	config.Application = "crowd"
+	alone := d.open(t, config)
+	config.Coalesce = postgres.Coalesce{Direct: 0, Ticks: 1, Batch: 64}
+	shared := d.open(t, config)
+	chosen := map[fleet.ReplicaID]bool{}
+	for n := range actions {
+		a, err := alone.Resolve(t.Context(), request(fmt.Sprintf("alone%d", n), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen[a.Route.Replica] = true
+	}
+	var all sync.WaitGroup
+	for n := range actions {
+		all.Go(func() {
+			if _, err := shared.Resolve(t.Context(), request(fmt.Sprintf("shared%d", n), 0)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := shared.Shared(); n.Calls < actions/2 {
+		t.Errorf("%+v: hardly anything was shared", n)
+	}
+	alone.Close()
+	shared.Close()
+	if len(chosen) < actions/2 {
+		t.Errorf("%d actions went to %d replicas of %d: the least loaded were not found", actions, len(chosen), others)
+	}
+	for sessions := 1; sessions > 0; { // they have counted what they read when they have ended
+		if err := d.admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'crowd'", d.name).Scan(&sessions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var read int64
+	err := d.admin.QueryRow(t.Context(), `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relid = 'aip.replica_live'::regclass`).Scan(&read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d replicas read for %d actions", read, 2*actions)
+	if read < 2*actions*32 || read > 2*actions*60 {
+		t.Errorf("%d replicas were read for %d actions: nothing was counted, or the crowd was read", read, 2*actions)
+	}
+	d.audit(t)
+}
