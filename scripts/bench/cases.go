@@ -122,8 +122,13 @@ func (b *bench) uniform() (all []experiment) {
 		return nil
 	}
 	s := b.site(siteMain)
+	pick := s.shape.group(groupBase).uniform()
 	for _, clients := range b.scope.choose([]int{8, 32, 64}, []int{1, 8, 32, 64, 128}) {
-		all = append(all, b.experiment("uniform", clients, b.everyArm(s, "", s.shape.group(groupBase).uniform())...))
+		arms := b.everyArm(s, "", pick)
+		if !b.scope.quick && b.scope.has(variantWrites) {
+			arms = append(arms, arm{variant: variantWrites, open: openWrites, site: s, pick: pick})
+		}
+		all = append(all, b.experiment("uniform", clients, arms...))
 	}
 	return all
 }

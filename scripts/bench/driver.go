@@ -41,6 +41,7 @@ const (
 	variantStatements = "statements"
 	variantOneCall    = "one_call"
 	variantAdaptive   = "adaptive"
+	variantWrites     = "writes" // of the uniform load
 )
 
 // variants lists every way of resolving and settling, in the order of the tables.
