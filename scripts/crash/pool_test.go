@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/aipfleet/aipfleet/pkg/client"
 	"github.com/aipfleet/aipfleet/scripts/crash"
 )
 
@@ -65,22 +66,30 @@ func leaveDuring(t *testing.T, at crash.Cut, pattern string) {
 // poolSize is how many connections one aipd has at most.
 const poolSize = 32
 
-// TestDatabase_G31_ThePoolIsExhausted: every connection of an aipd waits for an answer,
-// longer than anybody waits for a connection.
+// TestDatabase_G31_ThePoolIsExhausted: every connection of an aipd waits for an answer, longer
+// than anybody waits for a connection. Submissions share their reads and writes, so it is lists of
+// actions, each of which reads for itself, that hold the connections; the submissions that come then get
+// none, and whatever became of them is settled once.
 func TestDatabase_G31_ThePoolIsExhausted(t *testing.T) {
-	orders := make([]*crash.Order, 3*poolSize/2)
+	orders := make([]*crash.Order, poolSize)
 	for i := range orders {
 		var err error
 		orders[i], err = crash.NewOrder([]string{acme, globex}[i%2], fmt.Sprintf("exhausted %d", i))
 		must(t, err)
 	}
+	reader, err := rig.Client(crash.First, acme)
+	must(t, err)
 	rig.Data.Stall(true)
+	t.Cleanup(func() { rig.Data.Stall(false) })
 	var clients sync.WaitGroup
+	for range 3 * poolSize / 2 {
+		clients.Go(func() { _, _ = reader.List(bounded(t), client.ListQuery{}) })
+	}
+	until(t, "every connection waits", func(context.Context) (bool, error) { return rig.Data.Waiting() >= poolSize, nil })
 	refused := make([]error, len(orders))
 	for i, o := range orders {
 		clients.Go(func() { _, refused[i] = rig.Submit(bounded(t), crash.First, o) })
 	}
-	until(t, "every connection waits", func(context.Context) (bool, error) { return rig.Data.Waiting() >= poolSize, nil })
 	time.Sleep(6 * time.Second) // a connection is waited for up to 5 s
 	struck(t, "pool exhausted", rig.Data.Waiting() >= poolSize)
 	rig.Data.Stall(false)
