@@ -82,8 +82,9 @@ func TestDatabase_G31_ThePoolIsExhausted(t *testing.T) {
 	rig.Data.Stall(true)
 	t.Cleanup(func() { rig.Data.Stall(false) })
 	var clients sync.WaitGroup
-	for range 3 * poolSize / 2 {
-		clients.Go(func() { _, _ = reader.List(bounded(t), client.ListQuery{}) })
+	lists := make([]error, 3*poolSize/2)
+	for i := range lists {
+		clients.Go(func() { _, lists[i] = reader.List(bounded(t), client.ListQuery{}) })
 	}
 	until(t, "every connection waits", func(context.Context) (bool, error) { return rig.Data.Waiting() >= poolSize, nil })
 	refused := make([]error, len(orders))
@@ -94,8 +95,10 @@ func TestDatabase_G31_ThePoolIsExhausted(t *testing.T) {
 	struck(t, "pool exhausted", rig.Data.Waiting() >= poolSize)
 	rig.Data.Stall(false)
 	clients.Wait()
-	if errors.Join(refused...) == nil {
-		t.Error("nobody was refused although there was no connection for them")
+	for what, refused := range map[string][]error{"list": lists, "submission": refused} {
+		if errors.Join(refused...) == nil {
+			t.Errorf("no %s was refused although there was no connection for it", what)
+		}
 	}
 	settle(t, orders)
 }

@@ -30,7 +30,7 @@ func (s *Store) Archive(ctx context.Context, keep time.Duration, limit int) (int
 		return 0, false, err
 	}
 	var count *int
-	if err := s.db.QueryRow(ctx, "SELECT aip.archive_actions($1::bigint, $2::integer)", keep.Microseconds(), limit).Scan(&count); err != nil {
+	if err := s.db.row(ctx, "SELECT aip.archive_actions($1::bigint, $2::integer)", []any{keep.Microseconds(), limit}, &count); err != nil {
 		return 0, false, writeError("action.archive", "ended actions could not be archived", err)
 	}
 	if count == nil {
@@ -41,11 +41,7 @@ func (s *Store) Archive(ctx context.Context, keep time.Duration, limit int) (int
 
 // Untold implements action.Archive.
 func (s *Store) Untold(ctx context.Context, limit int, hold time.Duration) ([]action.Ended, error) {
-	rows, err := s.db.Query(ctx, untoldSQL, limit, hold.Microseconds(), action.MaxTells, action.MaxTellPause.Microseconds())
-	if err != nil {
-		return nil, writeError("action.untold", "archived actions could not be claimed", err)
-	}
-	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e action.Ended, err error) {
+	claimed, err := collect(ctx, s.db, func(row pgx.CollectableRow) (e action.Ended, err error) {
 		var id, tenant string
 		if err := row.Scan(&id, &tenant); err != nil {
 			return e, err
@@ -55,7 +51,7 @@ func (s *Store) Untold(ctx context.Context, limit int, hold time.Duration) ([]ac
 		}
 		e.Tenant, err = fleet.ParseTenantID(tenant)
 		return e, err
-	})
+	}, untoldSQL, limit, hold.Microseconds(), action.MaxTells, action.MaxTellPause.Microseconds())
 	return claimed, writeError("action.untold", "archived actions could not be claimed", err)
 }
 
@@ -65,14 +61,13 @@ func (s *Store) Told(ctx context.Context, ids ...fleet.ActionID) error {
 	for i, id := range ids {
 		names[i] = id.String()
 	}
-	_, err := s.db.Exec(ctx, toldSQL, names)
-	return writeError("action.told", "it could not be noted that hosts heard", err)
+	return writeError("action.told", "it could not be noted that hosts heard", s.db.exec(ctx, toldSQL, names))
 }
 
 // archived reads what stays of an archived action; found is false when it is not.
 func (s *Store) archived(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID) (state action.State, content fleet.Digest, found bool, err error) {
 	var word, digest string
-	err = s.db.QueryRow(ctx, archivedSQL, id.String(), tenant.String()).Scan(&word, &digest)
+	err = s.db.row(ctx, archivedSQL, []any{id.String(), tenant.String()}, &word, &digest)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", content, false, nil
 	}

@@ -22,6 +22,9 @@ func readError(code, what string, err error) error {
 	if errors.As(err, &pg) {
 		return byState(e, pg.Code)
 	}
+	if errors.Is(err, errNoConnection) {
+		return e.Because("no connection to it was free for %s", acquirePatience).Advise("try again; if it lasts, look at aipd_database_connection_waits_total")
+	}
 	return e.Because("the database does not answer")
 }
 
@@ -66,5 +69,5 @@ func notDone(err error) bool {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	refused := errors.As(err, &pg) && pg.Severity != "FATAL" && pg.Severity != "PANIC"
-	return refused || errors.As(err, &connect) || pgconn.SafeToRetry(err)
+	return refused || errors.Is(err, errNoConnection) || errors.As(err, &connect) || pgconn.SafeToRetry(err)
 }

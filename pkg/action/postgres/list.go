@@ -5,8 +5,6 @@ import (
 	_ "embed" // SQL files
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/aipfleet/aipfleet/pkg/action"
 )
 
@@ -37,11 +35,7 @@ func (s *Store) List(ctx context.Context, selection action.Selection) (action.Pa
 	}
 	limit := selection.PageLimit()
 	query, args := pageQuery(selection, at, after, limit+1)
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return action.Page{}, readError("action.list", "the actions could not be listed", err)
-	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (action.Record, error) { return scan(row) })
+	all, err := collect(ctx, s.db, recordOf, query, args...)
 	if err != nil {
 		return action.Page{}, readError("action.list", "the actions could not be listed", err)
 	}

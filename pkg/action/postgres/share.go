@@ -31,11 +31,8 @@ type Sharing struct {
 // commit: while one is under way, fewer gather for the next.
 const enough = 8
 
-// Bounds of one shared transaction: for a connection, and for all of it.
-const (
-	acquirePatience = 5 * time.Second
-	sharedPatience  = 15 * time.Second
-)
+// sharedPatience bounds a shared transaction with the wait for its connection.
+const sharedPatience = 15 * time.Second
 
 // write is one change: a statement that gives one row, or none when it changes nothing.
 type write struct {
@@ -56,7 +53,7 @@ type answer struct {
 // sharer is the queue and its workers.
 type sharer struct {
 	limits Sharing
-	db     *pgxpool.Pool
+	db     patient
 
 	mu       sync.Mutex
 	queue    []*write
@@ -76,7 +73,7 @@ func (s *sharer) change(ctx context.Context, w *write) error {
 			return a.err
 		}
 	}
-	return s.db.QueryRow(ctx, w.statement, w.args...).Scan(w.into...)
+	return s.db.row(ctx, w.statement, w.args, w.into...)
 }
 
 func (s *sharer) enter() (alone bool) {
@@ -158,15 +155,11 @@ func (s *sharer) send(taken []*write) {
 	slices.SortStableFunc(taken, func(a, b *write) int { return cmp.Compare(a.action, b.action) })
 	ctx, cancel := context.WithTimeout(context.Background(), sharedPatience)
 	defer cancel()
-	acquiring, stop := context.WithTimeout(ctx, acquirePatience)
-	conn, err := s.db.Acquire(acquiring)
-	stop()
-	if err != nil {
-		tell(taken, answer{alone: true})
-		return
-	}
-	defer conn.Release()
-	found, err := attempt(ctx, conn.Conn(), taken)
+	var found []error
+	err := s.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
+		found, err = attempt(ctx, conn.Conn(), taken)
+		return err
+	})
 	switch {
 	case err == nil:
 		for i, w := range taken {

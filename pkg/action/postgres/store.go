@@ -37,7 +37,7 @@ var claimSQL string
 
 // Store is an action.Store in PostgreSQL. Use New.
 type Store struct {
-	db     *pgxpool.Pool
+	db     patient
 	now    func() time.Time
 	shared *sharer
 }
@@ -50,7 +50,7 @@ func New(db *pgxpool.Pool, now func() time.Time) *Store { return NewSharing(db, 
 // NewSharing is New with changes that share transactions. Close ends it.
 func NewSharing(db *pgxpool.Pool, now func() time.Time, limits Sharing) *Store {
 	limits.Batch = max(limits.Batch, 1)
-	return &Store{db: db, now: now, shared: &sharer{limits: limits, db: db}}
+	return &Store{db: patient{db}, now: now, shared: &sharer{limits: limits, db: patient{db}}}
 }
 
 // Close lets no change share a transaction any more, and waits for those under way.
@@ -84,7 +84,7 @@ func (s *Store) Submit(ctx context.Context, submission action.Submission) (actio
 // something else.
 func (s *Store) holder(ctx context.Context, r action.Record) (action.Record, error) {
 	var id, tenant string
-	err := s.db.QueryRow(ctx, takenSQL, r.ID.String(), r.Tenant.String(), r.Capability.String(), r.IdempotencyKey).Scan(&id, &tenant)
+	err := s.db.row(ctx, takenSQL, []any{r.ID.String(), r.Tenant.String(), r.Capability.String(), r.IdempotencyKey}, &id, &tenant)
 	if errors.Is(err, pgx.ErrNoRows) { // rows are never deleted, archived ones neither
 		return action.Record{}, fleet.Errorf(fleet.Contended, "action.submit", "the action is being submitted by somebody else")
 	}
@@ -126,7 +126,11 @@ func (s *Store) over(ctx context.Context, r action.Record, id fleet.ActionID, wh
 
 // Get implements action.Store.
 func (s *Store) Get(ctx context.Context, tenant fleet.TenantID, id fleet.ActionID) (action.Record, error) {
-	r, err := scan(s.db.QueryRow(ctx, getSQL, id.String(), tenant.String()))
+	var r action.Record
+	err := s.db.use(ctx, func(conn *pgxpool.Conn) (err error) {
+		r, err = scan(conn.QueryRow(ctx, getSQL, id.String(), tenant.String()))
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return action.Record{}, s.missing(ctx, tenant, id)
 	}
@@ -202,20 +206,15 @@ func (s *Store) whyNot(ctx context.Context, next action.Record) error {
 // Claim implements action.Store.
 func (s *Store) Claim(ctx context.Context, claim action.Claim) ([]action.Record, error) {
 	if claim.Hold <= 0 {
-		_, err := s.db.Exec(ctx, leaveSQL, claim.Owner)
-		return nil, writeError("action.owner", "the owner's lease could not be ended", err)
+		return nil, writeError("action.owner", "the owner's lease could not be ended", s.db.exec(ctx, leaveSQL, claim.Owner))
 	}
-	if _, err := s.db.Exec(ctx, renewSQL, claim.Owner, claim.Hold.Microseconds()); err != nil {
+	if err := s.db.exec(ctx, renewSQL, claim.Owner, claim.Hold.Microseconds()); err != nil {
 		return nil, writeError("action.owner", "the owner's lease could not be renewed", err)
 	}
 	if claim.Limit <= 0 {
 		return nil, nil
 	}
-	rows, err := s.db.Query(ctx, claimSQL, claim.Owner, claim.Limit)
-	if err != nil {
-		return nil, writeError("action.claim", "orphaned actions could not be claimed", err)
-	}
-	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (action.Record, error) { return scan(row) })
+	claimed, err := collect(ctx, s.db, recordOf, claimSQL, claim.Owner, claim.Limit)
 	if err != nil {
 		return nil, writeError("action.claim", "orphaned actions could not be claimed", err)
 	}
