@@ -9,14 +9,17 @@
 -- locks are held and before its settlements count. Each replica takes only as many as it has
 -- room for; the surplus is busy.
 --
--- Lock order: actions by key -> publication (shared, by try: else the resolves are left out) ->
+-- While a publication is being made, resolves are busy; p_settle null says that there are only
+-- resolves, and that they wait for it.
+--
+-- Lock order: actions by key -> publication (shared, by try, or waited for) ->
 -- replicas by id, waited for -> scopes by kind and key -> inserts. Every counter and replica is
 -- changed once, by the net of all items, and judged by what it is then.
 -- Role: data. Plan: primary keys and replica_live_ready, nested loops from the given arrays.
 --
 -- p_g_* are the counters of the settled attempts: item, kind, key.
 -- o_kind: settled (o_at when, o_opened the circuit's last opening), assigned (o_route, o_attempt),
--- busy (the replica was taken by others meanwhile: ask again). o_item counts from 1 within its
+-- busy (the replica was taken by others meanwhile, or a publication is being made: ask again). o_item counts from 1 within its
 -- kind of items.
 CREATE OR REPLACE FUNCTION aip.tick(
     p_settle text[], p_fences bigint[], p_outcomes text[], p_codes text[], p_verdicts text[], p_evidence text[],
@@ -28,6 +31,7 @@ RETURNS TABLE (o_kind text, o_item bigint, o_at timestamptz, o_opened timestampt
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now      timestamptz;
+    v_wait     CONSTANT boolean := p_settle IS NULL;
     v_any      CONSTANT bigint := 9223372036854775807; -- probes: any half-open replica is a candidate, and then goes alone
     v_busy     bigint[];
     v_wide     bigint[]; -- resolves with a chain to a crowd
@@ -44,6 +48,7 @@ DECLARE
     v_m_kind text[]; v_m_key text[]; v_m_over bigint[];
     v_s_kind text[]; v_s_key text[]; v_s_over bigint[];
 BEGIN
+    p_settle := COALESCE(p_settle, '{}');
     PERFORM pg_advisory_xact_lock(k.key)
     FROM (SELECT DISTINCT hashtextextended(u.id, 0) AS key FROM unnest(p_settle || p_actions) AS u (id) ORDER BY 1) k;
 
@@ -56,7 +61,13 @@ BEGIN
         JOIN aip.replica_live l ON l.replica_id = v.replica_id
         WHERE l.circuit_state = 'closed' AND l.circuit_unknowns = 0 AND l.circuit_openings = 0;
     END IF;
-    IF cardinality(p_actions) > 0 AND pg_try_advisory_xact_lock_shared(4871, 1) THEN
+    IF v_wait THEN
+        PERFORM pg_advisory_xact_lock_shared(4871, 1);
+    ELSIF cardinality(p_actions) > 0 AND NOT pg_try_advisory_xact_lock_shared(4871, 1) THEN
+        v_busy := ARRAY(SELECT generate_subscripts(p_actions, 1));
+        p_actions := '{}';
+    END IF;
+    IF cardinality(p_actions) > 0 THEN
         v_now := aip.clock();
         SELECT array_agg(ROW(q.i, k.chain, k.replica_id, k.tier, k.active, k.capacity, k.lease_epoch, k.journal_id)::aip.tick_pick)
         INTO v_picks

@@ -66,6 +66,7 @@ type coalescer struct {
 	mu       sync.Mutex
 	queue    []*call
 	tenants  map[string]int // that running ticks work for, with their calls
+	patient  bool           // a tick runs that waits for what its resolves were too early for
 	underWay int            // calls of Resolve and Settle that have not returned
 	workers  int            // that run now
 	closed   bool           // nothing is taken any more
@@ -174,12 +175,12 @@ func (c *coalescer) withdraw(one *call) bool {
 // work ticks until nothing waits.
 func (c *coalescer) work() {
 	for {
-		calls := c.take()
+		calls, patient := c.take()
 		if len(calls) == 0 {
 			return
 		}
 		c.tick(calls)
-		c.release(calls)
+		c.release(calls, patient)
 	}
 }
 
@@ -187,22 +188,40 @@ func (c *coalescer) work() {
 // tick of this process works for, since the two would wait for each other's rows; only
 // when many of those wait and nothing else does, they go all the same. Without any the
 // worker ends.
-func (c *coalescer) take() []*call {
+//
+// Resolves that were busy go by themselves, in one tick at a time: it waits for the
+// publication that they were too early for. It holds nothing meanwhile that another of
+// their tenants needs, and so is not counted as working for them.
+func (c *coalescer) take() (taken []*call, patient bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := c.pick(func(one *call) bool { return c.tenants[one.tenant] == 0 })
-	if len(taken) == 0 && len(c.queue) >= many {
-		taken = c.pick(func(*call) bool { return true })
+	if !c.patient {
+		taken = c.pick((*call).early)
+		patient = len(taken) > 0
 	}
-	for _, one := range taken {
-		c.tenants[one.tenant]++
+	if len(taken) == 0 {
+		taken = c.pick(func(one *call) bool { return !one.early() && c.tenants[one.tenant] == 0 })
+	}
+	if len(taken) == 0 && len(c.queue) >= many {
+		taken = c.pick(func(one *call) bool { return !one.early() })
+	}
+	if patient {
+		c.patient = true
+	} else {
+		for _, one := range taken {
+			c.tenants[one.tenant]++
+		}
 	}
 	if len(taken) == 0 {
 		c.workers--
+		return nil, false
 	}
 	c.employ()
-	return taken
+	return taken, patient
 }
+
+// early reports a resolve that found its replica taken, or a publication being made.
+func (one *call) early() bool { return one.resolve != nil && one.busy > 0 }
 
 // pick takes what is free from the queue, at most a batch. c.mu is held.
 func (c *coalescer) pick(free func(*call) bool) []*call {
@@ -222,9 +241,13 @@ func (c *coalescer) pick(free func(*call) bool) []*call {
 }
 
 // release ends the hold on the tenants of a tick.
-func (c *coalescer) release(calls []*call) {
+func (c *coalescer) release(calls []*call, patient bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if patient {
+		c.patient = false
+		return
+	}
 	for _, one := range calls {
 		if c.tenants[one.tenant]--; c.tenants[one.tenant] == 0 {
 			delete(c.tenants, one.tenant)

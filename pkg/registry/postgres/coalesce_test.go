@@ -208,3 +208,64 @@ func (d *database) first(t *testing.T, ring int64) string {
 	}
 	return best
 }
+
+// TestCoalesce_G13_ResolvesWaitTogetherForAPublication: while a publication holds its lock, resolves
+// wait for it in one tick and not each for itself with a connection; settlements of other tenants
+// do not wait, and no call has to go alone for it.
+func TestCoalesce_G13_ResolvesWaitTogetherForAPublication(t *testing.T) {
+	t.Parallel()
+	const actions = 24
+	d := queued(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 4, replicas: 3, capacity: 80})
+	held := make([]fleet.Assignment, actions)
+	for n := range held {
+		held[n] = d.resolve(t, fmt.Sprintf("held%d", n), 2+n%2)
+	}
+	for tenant := range 2 {
+		d.resolve(t, fmt.Sprintf("first%d", tenant), tenant) // makes their counters
+	}
+	before := d.data.Shared()
+	publication, err := d.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = publication.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := publication.Exec(t.Context(), "SELECT pg_advisory_xact_lock(4871, 1)"); err != nil {
+		t.Fatal(err)
+	}
+	resolved, settled := make(chan error, 2*actions), make(chan error, actions)
+	resolve := func(n, tenant int) {
+		_, err := d.data.Resolve(t.Context(), request(fmt.Sprintf("early%d", n), tenant))
+		resolved <- err
+	}
+	for n := range actions {
+		go resolve(n, n%2)
+		go resolve(actions+n, 2+n%2)
+		go func() {
+			_, err := d.data.Settle(t.Context(), held[n], fleet.Settlement{Outcome: fleet.OutcomeCompleted})
+			settled <- err
+		}()
+	}
+	for range held {
+		if err := <-settled; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(resolved); n != 0 {
+		t.Errorf("%d resolves were answered while the publication was made", n)
+	}
+	if err := publication.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * actions {
+		if err := <-resolved; err != nil {
+			t.Error(err)
+		}
+	}
+	now := d.data.Shared()
+	t.Logf("%d ticks, %d busy, %d alone", now.Ticks-before.Ticks, now.Busy-before.Busy, now.Alone-before.Alone)
+	if now.Alone != before.Alone {
+		t.Errorf("%d calls went alone because of the publication", now.Alone-before.Alone)
+	}
+	d.audit(t)
+}

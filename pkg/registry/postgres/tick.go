@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,11 +76,16 @@ func (t *tickArgs) add(one *call) {
 	t.lives = append(t.lives, (req.TimeToLive + registry.SettleGrace).Microseconds())
 }
 
-// list gives the arguments in order; no array is null.
-func (t *tickArgs) list() []any {
+// list gives the arguments in order. Only of a patient tick the first array is null, which
+// lets it wait for a publication.
+func (t *tickArgs) list(patient bool) []any {
 	texts, numbers := orEmpty[string], orEmpty[int64]
+	settle := texts(t.settle)
+	if patient {
+		settle = nil
+	}
 	return []any{
-		binaryRows, texts(t.settle), numbers(t.fences), texts(t.outcomes), texts(t.codes), texts(t.verdicts), texts(t.evidence),
+		binaryRows, settle, numbers(t.fences), texts(t.outcomes), texts(t.codes), texts(t.verdicts), texts(t.evidence),
 		numbers(t.givenItems), texts(t.givenKinds), texts(t.givenKeys),
 		texts(t.actions), texts(t.tenants), texts(t.capabilities), texts(t.regions), texts(t.zones), texts(t.classes),
 		orEmpty(t.forbids), numbers(t.rings), numbers(t.draws), texts(t.tokens), numbers(t.lives),
@@ -109,9 +115,10 @@ func (r *Registry) sendTick(calls []*call) error {
 	// The tick belongs to all its callers: none of their contexts may end it.
 	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
 	defer cancel()
+	patient := !slices.ContainsFunc(calls, func(one *call) bool { return !one.early() })
 	var rows []tickRow
 	err := r.data.use(ctx, func(conn *pgxpool.Conn) error {
-		found, err := conn.Query(ctx, tickSQL, t.list()...)
+		found, err := conn.Query(ctx, tickSQL, t.list(patient)...)
 		if err != nil {
 			return err
 		}
