@@ -178,16 +178,16 @@ func fetch[T any](ctx context.Context, db Querier, l listing, s registry.Selecti
 		into = append(into, &keys[i])
 	}
 	var last []string
-	bytes := 0
+	bytes, paged := 0, len(s.IDs) == 0 && s.Limit > 0 // a snapshot is everything
 	for rows.Next() {
-		if len(s.IDs) == 0 && s.Limit > 0 && len(items) == s.Limit {
+		if paged && len(items) == s.Limit {
 			next, err = sealKey(last)
 			return items, next, err
 		}
 		if err := rows.Scan(into...); err != nil {
 			return nil, "", err
 		}
-		if bytes += len(document); len(s.IDs) == 0 && len(items) > 0 && bytes > registry.MaxListBytes {
+		if bytes += len(document); paged && len(items) > 0 && bytes > registry.MaxListBytes {
 			next, err = sealKey(last)
 			return items, next, err
 		}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
+	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 )
 
@@ -185,4 +187,28 @@ func (d *database) scans(t *testing.T) map[string]tableUse {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestSnapshot_G01_G38_IsNeverAPage: an audit that reads only the first bytes of the routes finds
+// violations where there are none, and misses those behind them.
+func TestSnapshot_G01_G38_IsNeverAPage(t *testing.T) {
+	t.Parallel()
+	const routes = 6000
+	d := fresh(t, pgx.QueryExecModeCacheStatement)
+	d.build(t, shape{tenants: 1, replicas: 1, capacity: 4})
+	d.history(t, routes)
+	page, err := d.read.List(t.Context(), registry.Selection{Noun: registry.Routes, Limit: registry.MaxListItems})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(page.Routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := len(raw) * routes / len(page.Routes); size < 5*registry.MaxListBytes/4 {
+		t.Fatalf("the routes are only about %d bytes: a page would hold them", size)
+	}
+	if s := d.audit(t); len(s.Routes) != routes+1 {
+		t.Errorf("%d of %d routes are in the snapshot", len(s.Routes), routes+1)
+	}
 }
