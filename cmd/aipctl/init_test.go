@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,36 +8,8 @@ import (
 	"testing"
 
 	"github.com/aipfleet/aipfleet/cmd/aipctl/apptest"
-	"github.com/aipfleet/aipfleet/pkg/pgcluster"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 )
-
-// ownServer starts a PostgreSQL with some empty databases for one test: its roles are not
-// those of other tests.
-func ownServer(t *testing.T, databases ...string) *pgcluster.Cluster {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "aipfleet-init-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // the server may run as another account
-		t.Fatal(err)
-	}
-	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: dir, Fast: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pgcluster.RemoveDir(context.Background(), dir); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, name := range databases {
-		if err := cluster.CreateDatabase(t.Context(), name, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cluster
-}
 
 // texts reads every file of a directory of URL files.
 func texts(t *testing.T, dir string) map[string]string {
@@ -80,7 +51,7 @@ func five(t *testing.T, dir string) map[string]string {
 // TestInit_G20_TheURLFilesOfTheFirstDatabaseGoOnWorking is the life of two databases of
 // one server, as two operators see it.
 func TestInit_G20_TheURLFilesOfTheFirstDatabaseGoOnWorking(t *testing.T) {
-	cluster := ownServer(t, "first", "second")
+	cluster := pgclustertest.Own(t, "first", "second")
 	first, second := apptest.New(t, overPostgres), apptest.New(t, overPostgres)
 	firstURLs, secondURLs := targetAt(first, cluster, "first"), targetAt(second, cluster, "second")
 	expect(t, first, 2, "context.registry", "get", "replicas")
@@ -128,7 +99,7 @@ func TestInit_G20_TheURLFilesOfTheFirstDatabaseGoOnWorking(t *testing.T) {
 // TestInit_G39_ABrokenOffInitIsFinishedByTheNext: a new password is on disk before the
 // server has it. A kill between the two, or before the file has its name, loses nothing.
 func TestInit_G39_ABrokenOffInitIsFinishedByTheNext(t *testing.T) {
-	cluster := ownServer(t, "fleet")
+	cluster := pgclustertest.Own(t, "fleet")
 	h := apptest.New(t, overPostgres)
 	urls := targetAt(h, cluster, "fleet")
 	h.OK("registry", "init", "--urls", urls)
@@ -161,7 +132,7 @@ func TestInit_G39_ABrokenOffInitIsFinishedByTheNext(t *testing.T) {
 
 // TestInit_G20_TwoAtOnceInOneDirectoryAgree starts the same init several times.
 func TestInit_G20_TwoAtOnceInOneDirectoryAgree(t *testing.T) {
-	cluster := ownServer(t, "fleet")
+	cluster := pgclustertest.Own(t, "fleet")
 	urls, harnesses := "", make([]*apptest.Harness, 4)
 	for n := range harnesses {
 		harnesses[n] = apptest.New(t, overPostgres)

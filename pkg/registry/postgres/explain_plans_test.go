@@ -330,11 +330,14 @@ func TestPlans_G08_ACrowdIsProbedWhateverItsStatisticsSay(t *testing.T) {
 	if len(chosen) < actions/2 {
 		t.Errorf("%d actions went to %d replicas of %d: the least loaded were not found", actions, len(chosen), others)
 	}
-	for sessions := 1; sessions > 0; { // they have counted what they read when they have ended
-		if err := d.admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'crowd'", d.name).Scan(&sessions); err != nil {
+	until(t, "the sessions have ended, and counted what they read", func() bool {
+		var sessions int
+		err := d.admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'crowd'", d.name).Scan(&sessions)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return sessions == 0
+	})
 	var read int64
 	err := d.admin.QueryRow(t.Context(), `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relid = 'aip.replica_live'::regclass`).Scan(&read)
 	if err != nil {

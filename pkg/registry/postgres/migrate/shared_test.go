@@ -1,9 +1,7 @@
 package migrate_test
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -12,37 +10,11 @@ import (
 
 	"github.com/aipfleet/aipfleet/pkg/fleet"
 	"github.com/aipfleet/aipfleet/pkg/pgcluster"
+	"github.com/aipfleet/aipfleet/pkg/pgcluster/pgclustertest"
 	"github.com/aipfleet/aipfleet/pkg/registry"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres"
 	"github.com/aipfleet/aipfleet/pkg/registry/postgres/migrate"
 )
-
-// own starts a server of this test's own: its roles are not those of other tests.
-func own(t *testing.T, databases ...string) *pgcluster.Cluster {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "aipfleet-roles-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // the server may run as another account
-		t.Fatal(err)
-	}
-	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: dir, Fast: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pgcluster.RemoveDir(context.Background(), dir); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, name := range databases {
-		if err := cluster.CreateDatabase(t.Context(), name, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cluster
-}
 
 func all(password string) migrate.Passwords {
 	return migrate.Passwords{Migrate: password, Control: password, Data: password, Lifecycle: password, Readonly: password}
@@ -79,7 +51,7 @@ func empty(t *testing.T, url string) bool {
 // Another password is refused before anything is changed, the right one works, by a
 // superuser and by an administrator who may only make roles, and a rotation does what it says.
 func TestInit_G20_ASecondDatabaseLeavesTheFirstOneItsPasswords(t *testing.T) {
-	cluster := own(t, "first", "second")
+	cluster := pgclustertest.Own(t, "first", "second")
 	exec(t, cluster.AdminDSN("postgres"), "CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'boss'; ALTER DATABASE first OWNER TO boss; ALTER DATABASE second OWNER TO boss")
 	admins := []string{cluster.AdminDSN("second"), cluster.DSN("boss", "boss", "second")}
 	if err := migrate.Init(t.Context(), cluster.DSN("boss", "boss", "first"), all("one")); err != nil {
@@ -183,7 +155,7 @@ func must[T any](v T, err error) T {
 // ones those of a single call hold, and the others are refused and made nothing.
 func TestInit_G20_ManyAtOnceAreAsGoodAsOneAfterTheOther(t *testing.T) {
 	databases := []string{"a", "b", "c"}
-	cluster := own(t, databases...)
+	cluster := pgclustertest.Own(t, databases...)
 	together := func(password func(n int) string) []error {
 		errs := make([]error, 2*len(databases))
 		var calls sync.WaitGroup
@@ -226,7 +198,7 @@ func TestInit_G20_ManyAtOnceAreAsGoodAsOneAfterTheOther(t *testing.T) {
 // TestInit_G40_ARoleThatAppearsMeanwhileKeepsItsPassword holds another session's creation
 // of the roles open while an init runs into it, and lets it commit.
 func TestInit_G40_ARoleThatAppearsMeanwhileKeepsItsPassword(t *testing.T) {
-	cluster := own(t, "db")
+	cluster := pgclustertest.Own(t, "db")
 	other := open(t, cluster.AdminDSN("postgres"))
 	tx, err := other.Begin(t.Context())
 	if err != nil {
